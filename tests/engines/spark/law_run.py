@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from shedlight.engines.spark.outbox.outbox import read_outbox
 from shedlight.engines.spark.run.deployment import Deployment
-from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.outbox_readers import source_names
+from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.session.session import close_session, open_session
 from shedlight.engines.spark.source.watermark_files import end_of
 from shedlight.engines.spark.support.plan_store import ActivePlan

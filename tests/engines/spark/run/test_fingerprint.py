@@ -1,15 +1,17 @@
 """How many shards a checkpoint has: as many as asked for, or as it began with."""
 
-from dataclasses import replace
-
 import pytest
 
 from shedlight.engines.spark.run import deployment
-from shedlight.engines.spark.run.fingerprint import check_fingerprint, choose_shards
+from shedlight.engines.spark.run.fingerprint import (
+    check_fingerprint,
+    record_sharding,
+    recorded_sharding,
+)
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.run.sharding import Sharding, choose_sharding
 from shedlight.errors import StateError
-from shedlight.graph import load_application
-from shedlight.graph.run_settings import RunSettings
+from shedlight.graph import Stream, load_application
 from tests.engines.applications import drawn_events
 from tests.engines.spark.runs import in_order, locally, with_files
 
@@ -31,30 +33,58 @@ sinks:
 """
 
 
-def test_a_new_checkpoint_has_as_many_shards_as_cores(tmp_path):
+def test_a_new_checkpoint_has_as_many_shards_as_cores():
     """Unless somebody asks for another number."""
-    assert choose_shards(tmp_path / "application", None, 4) == 4
-    assert choose_shards(tmp_path / "application", 7, 4) == 7
+    assert choose_sharding(None, None, 4) == Sharding(4)
+    assert choose_sharding(None, 7, 4) == Sharding(7)
 
 
 def test_a_checkpoint_keeps_its_number_of_shards(tmp_path, caplog):
-    """It says so if there are other cores now; another number that is asked for is taken up."""
+    """It says so if there are other cores now, and how to have as many shards."""
     file = tmp_path / "application"
-    check_fingerprint(file, ("shards: 3", "sources.s: parquet s"))
+    check_fingerprint(file, ("sources.s: parquet s",), Sharding(3))
+    recorded = recorded_sharding(file)
 
-    assert choose_shards(file, None, 3) == 3
+    assert choose_sharding(recorded, None, 3) == Sharding(3)
     assert caplog.text == ""
-    assert choose_shards(file, None, 8) == 3
+    assert choose_sharding(recorded, None, 8) == Sharding(3)
     assert (
-        f"the checkpoint {tmp_path} goes on with 3 shards, as it began; there are 8 cores, for "
-        "which it takes a new checkpoint"
+        "the checkpoint goes on with 3 shards, as it was; there are 8 cores: for as many "
+        "shards start it with --shards 8"
     ) in caplog.text
-    assert choose_shards(file, 8, 8) == 8
+
+
+def test_a_division_is_recorded(tmp_path):
+    """With how it was before, and where each node was; the rest stays as it is."""
+    file, lines = tmp_path / "application", ("sources.s: parquet s",)
+    check_fingerprint(file, lines, Sharding(3))
+    divided = Sharding(2, 4, Sharding(3), {"n": 17})
+    record_sharding(file, divided)
+
+    assert recorded_sharding(file) == divided
+    check_fingerprint(file, lines, divided)
+    with pytest.raises(StateError, match="another application"):
+        check_fingerprint(file, ("sources.s: parquet t",), divided)
+
+
+def test_shards_that_are_divided_anew_have_new_numbers():
+    """Of all nodes, from the first that none has had."""
+    application = load_application(APPLICATION).application
+    second = Sharding(7).divided(application, 3)
+    assert (second.first, second.before) == (7, Sharding(7))
+    (chain,) = second.chains(application)["n"]
+    assert chain.shards == range(7, 10)
+    (earlier,) = second.earlier(application)["n"]
+    assert earlier is not None
+    assert (earlier.shards, earlier.origins) == (range(7), {Stream("s"): (0,)})
+    assert second.divided(application, 7).first == 10
+    with pytest.raises(StateError, match="has had 7 in all, and 840 are possible; go on with"):
+        Sharding(7).divided(application, 834)
 
 
 @pytest.mark.spark
 def test_a_run_goes_on_with_the_shards_that_it_began_with(spark, tmp_path, monkeypatch):
-    """With other cores it finds the same; with another number by name it is refused."""
+    """With other cores it finds the same."""
     events = drawn_events(20, 20, 1)
     keys = [number % 5 for number in range(len(events))]
     tables = {"s": events.append_column("key", [keys])}
@@ -65,7 +95,3 @@ def test_a_run_goes_on_with_the_shards_that_it_began_with(spark, tmp_path, monke
         monkeypatch.setattr(deployment, "count_cores", lambda _, cores=cores: cores)
         found = run_on_spark(application, spark, checkpoint=checkpoint)
         assert in_order(found["out"].toArrow().to_pylist()) == expected["out"]
-
-    asked = replace(application, run=RunSettings(shards=2))
-    with pytest.raises(StateError, match=r"before: shards: 3\n  now:    shards: 2"):
-        run_on_spark(asked, spark, checkpoint=checkpoint)

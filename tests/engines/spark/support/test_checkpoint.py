@@ -16,6 +16,7 @@ from shedlight.engines.simulator import Service, simulate
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.fingerprint import check_fingerprint
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint import check_logs, is_in_use, lock_checkpoint
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
@@ -315,5 +316,5 @@ def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):
     """It was killed before it had written down what the checkpoint is of."""
     (tmp_path / "lock").touch()
     (tmp_path / ".application-123").touch()
-    check_fingerprint(tmp_path / "application", ("shards: 2",))
+    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(2))
     assert (tmp_path / "application").exists()

@@ -49,15 +49,40 @@ def test_operators_that_share_a_stream_share_groups():
     assert _names(operator_chains(application, "n", 2)) == [(["a", "b", "c"], [0])]
 
 
-def test_a_common_key_has_several_groups_unless_operators_read_each_other():
-    """A key of complex events need not be the key of the events that they are of."""
+def test_a_common_key_has_several_groups():
+    """Also where operators read each other, if complex events have the key of their events."""
     keyed = _operator("a", "n", Stream("s"), key="key")
     other = _operator("b", "n", Stream("t"), key="x")
     apart = _application(keyed, other)
     assert _names(operator_chains(apart, "n", 3)) == [(["a"], [0, 1, 2]), (["b"], [3, 4, 5])]
 
     chained = _application(keyed, _operator("b", "n", Stream("Qa", "a"), key="key"))
-    assert _names(operator_chains(chained, "n", 3)) == [(["a", "b"], [0])]
+    assert _names(operator_chains(chained, "n", 3)) == [(["a", "b"], [0, 1, 2])]
+    assert _names(operator_chains(chained, "n", 2, 5)) == [(["a", "b"], [5, 6])]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shards"),
+    [
+        ("SELECT a.key, b.x AS x WHERE SEQ(a.x = 0, b.x = 1)", 3),
+        ("SELECT b.key AS key WHERE AND(a.x = 0, b.x = 1 {2})", 3),
+        ("SELECT EACH * WHERE SEQ(a.x = 0, b.x = 1)", 3),
+        ("SELECT EACH key WHERE SEQ(a.x = 0, b.x = 1)", 3),
+        ("SELECT a.x AS key WHERE SEQ(a.x = 0, b.x = 1)", 1),
+        ("SELECT a.key AS other WHERE SEQ(a.x = 0, b.x = 1)", 1),
+        ("SELECT a.key + 0 AS key WHERE SEQ(a.x = 0, b.x = 1)", 1),
+        ("SELECT b.key AS key WHERE SEQ(a.x = 0, b.x = 1?, c.x = 2)", 1),
+        ("SELECT b.key AS key WHERE SEQ(a.x = 0, OR(b.x = 1, c.x = 2))", 1),
+        ("SELECT COUNT(a) AS key WHERE SEQ(a.x = 0, b.x = 1)", 1),
+    ],
+)
+def test_operators_that_read_each_other_share_a_key_if_it_is_selected(pattern, shards):
+    """By its own name, and never null where the key of its events is not."""
+    parsed = parse_pattern(f"{pattern} WITHIN 5 s PARTITION BY key").pattern
+    feeding = OperatorSpec(name="a", node="n", inputs=(Stream("s"),), patterns={"Qa": parsed})
+    reading = _operator("b", "n", Stream("Qa", "a"), key="key")
+    (chain,) = operator_chains(_application(feeding, reading), "n", 3)
+    assert len(chain.shards) == shards
 
 
 def test_operators_of_other_keys_have_chains_of_their_own():

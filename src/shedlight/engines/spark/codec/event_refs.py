@@ -2,7 +2,8 @@
 
 A pattern that selects whole events makes complex events that are mostly copies, and one above
 it copies them again. Within a shard a whole event is its number in an event table, and it is
-copied once, when it leaves the shard. That can be where no operator of the chain looks into it.
+copied once, when it leaves the shard. That can be where no operator of the chain looks into it,
+and the chain has one shard for good.
 """
 
 from collections import Counter
@@ -53,6 +54,8 @@ def find_event_refs(
     """
     made = set(placement.outputs)
     readers = [spec for spec in placement.operators if made & set(spec.inputs)]
+    if readers and placement.key:  # shards may be divided anew, and numbers are of one shard
+        return EventRefs()
     if any(map(_looks_into_events, readers)):
         return EventRefs()
     columns = {}

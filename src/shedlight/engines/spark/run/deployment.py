@@ -19,8 +19,8 @@ from shedlight.engines.spark.outbox.outbox import (
 from shedlight.engines.spark.outbox.writers import Writer, with_writers
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
-    choose_shards,
     fingerprint_lines,
+    recorded_sharding,
 )
 from shedlight.engines.spark.run.node_query import (
     InputStream,
@@ -29,6 +29,7 @@ from shedlight.engines.spark.run.node_query import (
     node_query,
 )
 from shedlight.engines.spark.run.outbox_readers import operators_reading, outbox_readers
+from shedlight.engines.spark.run.sharding import choose_sharding
 from shedlight.engines.spark.session.master import count_cores
 from shedlight.engines.spark.session.pyspark_version import check_pyspark
 from shedlight.engines.spark.session.workers import check_workers
@@ -45,7 +46,7 @@ from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import check_kafka
-from shedlight.engines.spark.support.placement import node_context, node_order, operator_chains
+from shedlight.engines.spark.support.placement import node_context
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
 from shedlight.graph import Application, Source, Stream, with_schemas
@@ -68,8 +69,9 @@ class Deployment:
     """The queries of an application.
 
     What patterns keep at first is in `shares`, and in `plan` if the first plan is another; a
-    pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. If
-    nobody says how many `shards` there are, the checkpoint does, or else the session's cores.
+    pattern that is not in `shares` never sheds, one that is not in `plan` keeps everything. A
+    checkpoint that begins has as many `shards` as somebody says, or else as the session has
+    cores; one that goes on has those that it had (`divide.py` changes them).
     If it `starts_small`, sources let little into the first micro-batches of nodes. A checkpoint
     that begins leaves out what arrived before `skip_until`, in seconds since 1970.
 
@@ -79,6 +81,7 @@ class Deployment:
         context: What nodes have to know of each other.
         readers: Who reads the outbox of each node.
         frames: The streams that DataFrames of the user read, by number.
+        sharding: Into how many shards keys are divided.
     """
 
     def __init__(  # noqa: PLR0913  # what to run, where, and what is kept
@@ -115,16 +118,15 @@ class Deployment:
             name: reader.find_data_types(frame) for name, frame in self._frames.items()
         }
         self.application = with_schemas(application, data_types)
-        shards = choose_shards(self.paths.fingerprint, shards, count_cores(spark))
-        lines = fingerprint_lines(self.application, shards, shares)
-        check_fingerprint(self.paths.fingerprint, lines)
+        self.sharding = choose_sharding(
+            recorded_sharding(self.paths.fingerprint), shards, count_cores(spark)
+        )
+        lines = fingerprint_lines(self.application, shares)
+        check_fingerprint(self.paths.fingerprint, lines, self.sharding)
         keep_skipped(self.paths.skipped_before, self._skipped_before)
         for name, offsets in begin.items():
             keep_starting_offsets(self.paths.starting_offsets(name), offsets)
-        self.chains = {
-            node: operator_chains(self.application, node, shards)
-            for node in node_order(self.application)
-        }
+        self.chains = self.sharding.chains(self.application)
         self.readers = outbox_readers(self.application, self.chains, self.paths, self.frames)
         self.context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
@@ -152,7 +154,11 @@ class Deployment:
         self.paths.outbox(node).mkdir(parents=True, exist_ok=True)
         chains = self.chains[node]
         inputs = {s: self._read_input(node, s) for chain in chains for s in chain.external}
-        built = tuple(build_node_chain(chain, inputs, self.context) for chain in chains)
+        earlier = self.sharding.earlier(self.application)
+        built = tuple(
+            build_node_chain(chain, inputs, self.context, before)
+            for chain, before in zip(chains, earlier[node], strict=True)
+        )
         return node_query(
             self._spark, built, inputs, self.context, self.paths.node_folders(node)
         )

@@ -2,15 +2,15 @@
 
 Matching cannot go on from partial matches of another pattern, nor be right if half of the
 matches are of one application and half of another. So an application that was changed is
-rejected, and the message says what is different.
+rejected, and the message says what is different. Into how many shards keys are divided stands
+in the same file, and may change (`divide.py`).
 """
 
 import json
-import logging
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from shedlight.engines.spark.run.sharding import Sharding, from_json, to_json
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
 from shedlight.errors import StateError
@@ -18,13 +18,11 @@ from shedlight.graph import Application, OperatorSpec, Source, Stream
 from shedlight.graph.application import DATAFRAME
 from shedlight.graph.kafka import given_subscriptions
 
-_LOG = logging.getLogger(__name__)
-
-VERSION = 9  # of the folders and files of a checkpoint, and of the hashes in its states
+VERSION = 10  # of the folders and files of a checkpoint, and of the hashes in its states
 
 
 def fingerprint_lines(
-    application: Application, shards: int, shedding: Iterable[Stream] = ()
+    application: Application, shedding: Iterable[Stream] = ()
 ) -> tuple[str, ...]:
     """Describe all that the matches of an application depend on.
 
@@ -34,40 +32,13 @@ def fingerprint_lines(
     may = ", ".join(sorted(map(str, shedding))) or "none"
     share = application.unshed_sample if may != "none" else 0.0
     return (
-        *_lines(application, shards),
+        *_lines(application),
         f"patterns that may shed: {may}",
         f"unshed sample: {share:g}",
     )
 
 
-def choose_shards(file: Path, asked: int | None, cores: int) -> int:
-    """Say into how many shards keys are divided: as many as asked for, or else as cores.
-
-    A checkpoint keeps the number that it began with: keys would else be in other shards than
-    their partial matches. Another number that is asked for is rejected with the fingerprint.
-    """
-    if asked is not None:
-        return asked
-    before = _recorded(file)
-    if before is None:
-        return cores
-    kept = next(int(n[1]) for n in map(_SHARDS.fullmatch, before) if n)
-    if kept != cores:
-        _LOG.warning(
-            "the checkpoint %s goes on with %d shards, as it began; there are %d cores, for "
-            "which it takes a new checkpoint",
-            file.parent,
-            kept,
-            cores,
-        )
-    return kept
-
-
-_SHARDS = re.compile(r"shards: (\d+)")
-
-
-def _lines(application: Application, shards: int) -> Iterator[str]:
-    yield f"shards: {shards}"
+def _lines(application: Application) -> Iterator[str]:
     for source in application.sources.values():
         yield from _source_lines(source)
     for spec in application.operators.values():
@@ -100,13 +71,15 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
         yield f"{where}.{name}: {pattern}"
 
 
-def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
+def check_fingerprint(file: Path, lines: tuple[str, ...], sharding: Sharding) -> None:
     """Write the fingerprint of a new checkpoint, or compare with that of an old one."""
-    before = _recorded(file)
-    if before is None:
+    record = _record(file)
+    if record is None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, json.dumps({"version": VERSION, "lines": lines}, indent=1))
-    elif before != lines:
+        _write(file, lines, sharding)
+        return
+    before, _ = record
+    if before != lines:
         gone = [f"  before: {line}" for line in before if line not in lines]
         new = [f"  now:    {line}" for line in lines if line not in before]
         changes = "\n".join(gone + new) or "  the order of its parts"
@@ -116,7 +89,26 @@ def check_fingerprint(file: Path, lines: tuple[str, ...]) -> None:
         )
 
 
-def _recorded(file: Path) -> tuple[str, ...] | None:
+def recorded_sharding(file: Path) -> Sharding | None:
+    """Read into how many shards a checkpoint divides keys; None: it is a new one."""
+    record = _record(file)
+    return None if record is None else record[1]
+
+
+def record_sharding(file: Path, sharding: Sharding) -> None:
+    """Have a checkpoint divide keys into other shards from now on."""
+    record = _record(file)
+    if record is None:
+        raise RuntimeError(f"{file} is not there yet")
+    _write(file, record[0], sharding)
+
+
+def _write(file: Path, lines: Iterable[str], sharding: Sharding) -> None:
+    content = {"version": VERSION, "sharding": to_json(sharding), "lines": tuple(lines)}
+    write_atomically(file, json.dumps(content, indent=1))
+
+
+def _record(file: Path) -> tuple[tuple[str, ...], Sharding] | None:
     try:
         row = json.loads(file.read_text())
         if row["version"] != VERSION:
@@ -124,7 +116,7 @@ def _recorded(file: Path) -> tuple[str, ...] | None:
                 f"the checkpoint {file.parent} is of version {row['version']}, and this is "
                 f"version {VERSION}; start with a new checkpoint"
             )
-        return tuple(map(str, row["lines"]))
+        return tuple(map(str, row["lines"])), from_json(row["sharding"])
     except FileNotFoundError:
         _check_new(file.parent)
         return None

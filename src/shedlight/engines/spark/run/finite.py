@@ -4,8 +4,9 @@ A run that was stopped goes on where it was; one that is complete is not repeate
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,13 +17,15 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_r
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.writers import Writer
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
-from shedlight.engines.spark.run.node_query import NodeQuery
-from shedlight.engines.spark.run.outbox_readers import log_numbers, source_names
+from shedlight.engines.spark.run.divide import deploy
+from shedlight.engines.spark.run.outbox_readers import source_names
+from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.starting_offsets import STARTING_OFFSETS
 from shedlight.engines.spark.source.watermark_files import end_of
-from shedlight.engines.spark.support.checkpoint import check_logs, lock_checkpoint
+from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, Source
 from shedlight.shedding.shares import Shares
@@ -50,7 +53,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         shares: What patterns keep; None: everything.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
             as `run` of the application says, or as many as the session has cores when the
-            checkpoint begins.
+            checkpoint begins. A checkpoint with another number is divided anew.
         sources: Streaming DataFrames to read in place of what sources of the application say.
         sinks: Functions from a DataFrame to a DataStreamWriter, to write sinks with in place of
             what the application says.
@@ -71,7 +74,10 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     given = UserStreams(sources or {}, sinks or {})
     shards = application.run.shards if shards is None else shards
     with nullcontext() if locked else lock_checkpoint(folder):
-        deployment = Deployment(application, spark, folder, shares or {}, shards, given=given)
+        make = partial(
+            Deployment, application, spark, folder, shares or {}, shards, given=given
+        )
+        deployment = deploy(spark, CheckpointPaths(folder), shards, make)
         FileColumns(deployment.application).check()
         _run_nodes(deployment, spark, on_micro_batch)
         for name in delivery_names(application) if deliver else ():
@@ -106,52 +112,6 @@ def _run_nodes(
                 batch = read_report(node, progress)
                 if batch is not None and on_micro_batch is not None:
                     on_micro_batch(batch)
-
-
-def outbox_writer(deployment: Deployment, node: str) -> DataStreamWriter:
-    """Check the logs of a node, and write its query, which still needs a trigger and start."""
-    query, outbox = deployment.paths.query(node), deployment.paths.outbox(node)
-    repeated = check_logs(
-        query, outbox, logs=log_numbers(deployment.chains[node], deployment.frames)
-    )
-    if repeated is not None:
-        deployment.nodes[node].plans.check(repeated)
-    return (
-        deployment.nodes[node]
-        .frame.writeStream.format("parquet")
-        .queryName(f"shedlight node {node}")
-        .option("path", str(outbox))
-        .option("compression", "none")  # what is packed is small already
-        .option("parquet.enable.dictionary", "false")  # and never comes twice
-        .option("checkpointLocation", str(query))
-    )
-
-
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_BATCH_BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
-_UNLIMITED = str(2**31 - 1)
-
-
-@contextmanager
-def with_query_conf(spark: SparkSession, query: NodeQuery) -> Iterator[None]:
-    """Have the query of a node, if it is started here, run with the settings that suit it.
-
-    No more partitions than there are shards: each has a state to commit in each micro-batch,
-    with or without a shard in it. And where all events are of one small size, Spark need not
-    ask after every event how large a batch for Python is by now: the number of events bounds
-    it, and asking takes a third of the time from a file to Python.
-    """
-    wanted = {_PARTITIONS: str(min(int(spark.conf.get(_PARTITIONS) or 1), query.shard_count))}
-    if query.is_even:
-        wanted[_BATCH_BYTES] = _UNLIMITED
-    before = {name: spark.conf.get(name) for name in wanted}
-    for name, value in wanted.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            spark.conf.set(name, str(old))
 
 
 def _run_available_now(

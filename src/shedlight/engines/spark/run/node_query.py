@@ -15,7 +15,7 @@ from shedlight.engines.spark.shed import keep_sql
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan, read_text
 from shedlight.engines.spark.shed.shard_plan import find_needs, shard_plan
 from shedlight.engines.spark.shed.type_catalog import Catalogs, type_catalogs
-from shedlight.engines.spark.shed.type_sql import hash_sql
+from shedlight.engines.spark.shed.type_sql import key_hash_sql
 from shedlight.engines.spark.source.arrival import arrivals_name, observe_packed
 from shedlight.engines.spark.source.reader import arrow_schema
 from shedlight.engines.spark.step.chain import ChainRuntime, define_chain
@@ -26,6 +26,7 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint_paths import NodeFolders
 from shedlight.engines.spark.support.placement import (
     ChainSpec,
+    EarlierShards,
     NodeContext,
     OperatorChain,
     is_passthrough,
@@ -59,6 +60,7 @@ class NodeQuery(keep_sql.PlannedNode):
     """The query of a node."""
 
     frame: DataFrame  # what it writes to the outbox
+    slots: Mapping[int, int]  # by which number Spark groups the rows of each shard
     # the columns of each stream in the outbox, and of each operator's late events
     outputs: Mapping[Stream, pa.Schema]
 
@@ -80,13 +82,16 @@ class NodeQuery(keep_sql.PlannedNode):
 
 
 def build_node_chain(
-    placement: OperatorChain, inputs: Mapping[Stream, InputStream], context: NodeContext
+    placement: OperatorChain,
+    inputs: Mapping[Stream, InputStream],
+    context: NodeContext,
+    earlier: EarlierShards | None = None,
 ) -> ChainRuntime:
     """Build the operators of a chain for the columns of its inputs."""
     read = {stream: inputs[stream] for stream in placement.external}
     columns = {stream: (source.input, source.schema) for stream, source in read.items()}
     origins = {stream: source.origins for stream, source in read.items()}
-    return define_chain(ChainSpec(placement, columns, origins, context))
+    return define_chain(ChainSpec(placement, columns, origins, context, earlier))
 
 
 def node_query(
@@ -120,7 +125,8 @@ def node_query(
         read_text(spark, partial(shard_plan, folders.plan, needed)).scalar() if needed else None
     )
     all_rows = all_rows.withColumn("plan", F.lit(None).cast("string") if text is None else text)
-    slot = F.element_at(F.array(*map(F.lit, slots)), F.col("shard") + 1)
+    place = F.col("shard") - (min(slots) - 1)
+    slot = F.element_at(F.array(*map(F.lit, slots.values())), place)
     shards = all_rows.withColumn("slot", slot).drop("shard").groupBy("slot")
     emitted = shards.applyInPandasWithState(
         stateful_function(step), STEP_OUTPUT_SCHEMA, STATE, "append", "NoTimeout"
@@ -128,7 +134,7 @@ def node_query(
     collected = F.collect_list("metrics").alias(METRICS)
     rows = emitted.observe(METRICS, collected).where("metrics IS NULL").drop("metrics")
     outputs = dict(_outputs(chains, context))
-    return NodeQuery(chains, catalogs, PlanStore(folders.plan), rows, outputs)
+    return NodeQuery(chains, catalogs, PlanStore(folders.plan), rows, slots, outputs)
 
 
 def _retained_batches(spark: SparkSession) -> int:
@@ -136,10 +142,12 @@ def _retained_batches(spark: SparkSession) -> int:
     return int(spark.conf.get("spark.sql.streaming.minBatchesToRetain") or 1)
 
 
-def _slots(chains: tuple[ChainRuntime, ...]) -> tuple[int, ...]:
+def _slots(chains: tuple[ChainRuntime, ...]) -> dict[int, int]:
     """Spread the shards of each chain over as many partitions as the longest has shards."""
-    numbers = [len(chain.spec.placement.shards) for chain in chains]
-    return shard_slots(sum(numbers), max(numbers))
+    shards = [shard for chain in chains for shard in chain.spec.placement.shards]
+    longest = max(len(chain.spec.placement.shards) for chain in chains)
+    slots = shard_slots(shards[-1] + 1, longest)
+    return {shard: slots[shard] for shard in shards}
 
 
 def _outputs(
@@ -171,7 +179,7 @@ def _packed(
             kept = keep_sql.add_keep_flags_and_filter(
                 chain, catalogs, stream, inputs[stream].events, plan
             )
-            kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, kept)))
+            kept = kept.withColumn(SHARD, F.expr(_shard_sql(chain, stream, kept)))
             # who guards what may be shed must know of every micro-batch that sheds
             woken = list(shards) if _is_guarded(chain) else []
             schema = inputs[stream].schema
@@ -204,11 +212,18 @@ def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> Dat
     return packed.withColumns(added).drop(ARRIVAL)
 
 
-def _shard_sql(chain: ChainRuntime, events: DataFrame) -> str:
-    """Write the number of the shard that an event goes to: the hash of its key decides."""
+def _shard_sql(chain: ChainRuntime, stream: Stream, events: DataFrame) -> str:
+    """Write the number of the shard that an event goes to: the hash of its key decides.
+
+    It is the first of those that partial matches have: by it their state can be divided.
+    """
     shards = chain.spec.placement.shards
-    schema = schema_of(arrow_schema(events))
-    key = [column for column in chain.spec.placement.key if column.column in schema]
+    key = chain.spec.placement.key
     if not key:
         return f"CAST({shards[0]} AS INT)"
-    return f"CAST({shards[0]} + pmod({hash_sql(key, schema)}, {len(shards)}L) AS INT)"
+    schema = schema_of(arrow_schema(events))
+    missing = [column for column in key if column.column not in schema]
+    place = chain.spec.placement.operators.index(chain.spec.placement.readers(stream)[0])
+    full = {**schema, **schema_of(chain.operators[place].schema)}
+    hashed = key_hash_sql(key, full, missing=missing)
+    return f"CAST({shards[0]} + pmod({hashed}, {len(shards)}L) AS INT)"

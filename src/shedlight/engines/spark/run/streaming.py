@@ -32,8 +32,9 @@ from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.outbox.writers import Writer
 from shedlight.engines.spark.run.catch_up import CatchUp
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
-from shedlight.engines.spark.run.finite import outbox_writer, with_query_conf
+from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.outbox_readers import source_names
+from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
 from shedlight.engines.spark.run.warm_up import warm_up
 from shedlight.engines.spark.session.master import count_cores
@@ -48,6 +49,7 @@ from shedlight.engines.spark.source.watermark_files import (
 )
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.tolerance import FailureLog
@@ -65,7 +67,8 @@ class Options:
         shares: What patterns keep, for good; None: the controller decides.
         settings: How to control; None: for micro-batches, with our rule.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
-            as many as the session has cores when the checkpoint begins.
+            as many as the session has cores when the checkpoint begins. A checkpoint with
+            another number is divided anew.
         trigger: How often a query looks for new events, in seconds.
         delivery_interval: How often deliveries look for complex events, in seconds; a sink of
             files has a file for each time that there were some.
@@ -158,7 +161,8 @@ class Live:
         folder = local_folder(checkpoint)
         with ExitStack() as held:
             held.enter_context(nullcontext() if locked else lock_checkpoint(folder))
-            self.deployment = Deployment(
+            make = partial(
+                Deployment,
                 application,
                 spark,
                 folder,
@@ -169,6 +173,7 @@ class Live:
                 starts_small=can_double(spark),
                 skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
             )
+            self.deployment = deploy(spark, CheckpointPaths(folder), self._options.shards, make)
             self._columns = FileColumns(self.deployment.application)
             self._columns.check()
             self._held = held.pop_all()

@@ -5,7 +5,7 @@ a digit each, it is the index of the signature among all that are possible. Wher
 many to list, the number is not computed, and event types are found in Python alone.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from shedlight.language.ast.data_type import DataType, Schema
 from shedlight.language.ast.expression import Attribute, Cast, Expression
@@ -80,9 +80,20 @@ def hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
     return f"xxhash64({', '.join([*_terms(columns, schema), *more])})"
 
 
-def key_hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> str:
-    """Hash a key as `hash_keys` does first, with marks of what is null, and then others."""
-    terms = _terms(columns, schema)
+def key_hash_sql(
+    columns: Sequence[Attribute],
+    schema: Schema,
+    *more: str,
+    missing: Container[Attribute] = (),
+) -> str:
+    """Hash a key as `hash_keys` does first, with marks of what is null, and then others.
+
+    Columns that are missing are null; the schema has their data types, too.
+    """
+    terms = [
+        _NULL if column in missing else term
+        for column, term in zip(columns, _terms(columns, schema), strict=True)
+    ]
     if len(columns) == 1 and data_type_in(schema, columns[0]) not in HASHED_AS_BYTES:
         return f"xxhash64({', '.join([*terms, *more])})"
     marks = []
@@ -90,6 +101,9 @@ def key_hash_sql(columns: Sequence[Attribute], schema: Schema, *more: str) -> st
         bits = enumerate(terms[start : start + MAX_NULL_FLAGS])
         marks.append(" | ".join(f"IF({term} IS NULL, 0L, {1 << bit}L)" for bit, term in bits))
     return f"xxhash64({', '.join([*terms, *marks, *more])})"
+
+
+_NULL = "CAST(NULL AS BIGINT)"
 
 
 def _terms(columns: Sequence[Attribute], schema: Schema) -> list[str]:
@@ -103,6 +117,6 @@ def _terms(columns: Sequence[Attribute], schema: Schema) -> list[str]:
         if data_type is DataType.BOOLEAN:
             text = f"CAST({text} AS BIGINT)"
         if data_type is DataType.DOUBLE:
-            text = f"({text} + 0.0D)"  # the two zeros are one key
+            text = f"(CAST({text} AS DOUBLE) + 0.0D)"  # the two zeros are one key
         terms.append(text)
     return terms

@@ -109,7 +109,7 @@ def advance(
     execution = _BatchExecution(
         chain,
         {stream: _sort_by_time(chain, stream, table) for stream, table in arrivals.items()},
-        *_stream_watermarks(chain, watermarks, idle),
+        *stream_watermarks(chain.spec.origins, watermarks, idle),
         plan,
         replace(state, completeness=begun),
     )
@@ -154,13 +154,16 @@ def _ranges(
     chain: ChainRuntime, state: ChainState, watermarks: Mapping[tuple[str, int], int]
 ) -> Ranges:
     """Say from which time to which new complex events of other nodes are."""
-    before, _ = _stream_watermarks(chain, state.watermarks, state.idle)
+    before, _ = stream_watermarks(chain.spec.origins, state.watermarks, state.idle)
     return {
         stream: (
             BEGINNING if before[stream] == NEVER else before[stream],
-            1 + max(watermarks.get((str(stream), origin), NEVER) for origin in origins),
-        )
-        for stream, origins in chain.spec.origins.items()
+            1
+            + max(
+                (w for (name, _), w in watermarks.items() if name == str(stream)), default=NEVER
+            ),
+        )  # shards that were divided anew may still have said something
+        for stream in chain.spec.origins
         if stream.operator
     }
 
@@ -193,15 +196,15 @@ def _update_watermarks(
     return watermarks, frozenset(origin for origin in idle if origin[0] not in active)
 
 
-def _stream_watermarks(
-    chain: ChainRuntime,
+def stream_watermarks(
+    origins: Mapping[Stream, Sequence[int]],
     watermarks: Mapping[tuple[str, int], int],
     idle: frozenset[tuple[str, int]],
 ) -> tuple[dict[Stream, int], set[Stream]]:
     """Give the watermark of each external stream, and the idle streams."""
     of_streams, idle_streams = {}, set()
-    for stream, origins in chain.spec.origins.items():
-        keys = [(str(stream), origin) for origin in origins]
+    for stream, numbers in origins.items():
+        keys = [(str(stream), number) for number in numbers]
         active = [watermarks.get(key, NEVER) for key in keys if key not in idle]
         of_streams[stream] = (
             min(active) if active else max(watermarks.get(key, NEVER) for key in keys)

@@ -70,13 +70,29 @@ def read_state(
         return held
     if held and held.last_file in filed.files:
         sections = held.sections
-        names = filed.files[filed.files.index(held.last_file) + 1 :]
+        for name in filed.files[filed.files.index(held.last_file) + 1 :]:
+            sections = apply_change(sections, _read_file(files.folder / name))
     else:
-        sections = read_container(_read_file(files.folder / filed.files[0]))
-        names = filed.files[1:]
-    for name in names:
-        sections = apply_change(sections, _read_file(files.folder / name))
+        sections = _read_sections(files, filed.files)
     return HeldState(chain, from_sections(chain, sections), filed, sections)
+
+
+def read_whole(files: StateFiles, row: bytes) -> bytes:
+    """Read the state of a shard as bytes, whole.
+
+    Raises:
+        StateError: It is of another version, or a file is gone.
+    """
+    filed = read_filed_state(row)
+    return row if filed is None else write_container(_read_sections(files, filed.files))
+
+
+def _read_sections(files: StateFiles, names: Sequence[str]) -> Sequence[Section]:
+    """Read a whole state and what changed since."""
+    sections: Sequence[Section] = read_container(_read_file(files.folder / names[0]))
+    for name in names[1:]:
+        sections = apply_change(sections, _read_file(files.folder / name))
+    return sections
 
 
 def write_state(

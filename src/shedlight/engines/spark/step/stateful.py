@@ -23,7 +23,8 @@ from shedlight.engines.spark.step.chain import (
     ChainRuntime,
     build_chain,
 )
-from shedlight.engines.spark.step.held_states import held_in_worker
+from shedlight.engines.spark.step.divided import read_division, steps_on_the_way
+from shedlight.engines.spark.step.held_states import HeldState, held_in_worker
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
 from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
@@ -42,7 +43,7 @@ class Step:
     """The stateful step of a node."""
 
     chains: tuple[ChainDefinition, ...]  # its operator chains
-    slots: tuple[int, ...]  # by which number Spark groups the rows of each shard
+    slots: Mapping[int, int]  # by which number Spark groups the rows of each shard
     context: NodeContext  # what others read of it
     blobs: str  # the folder of large payloads
     min_blob_bytes: int  # from how many bytes on a payload is large
@@ -57,13 +58,17 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         keep_memory()
         start = time.perf_counter()
         step, chains = _build_step(pickled)
-        shard = step.slots.index(int(key[0]))
+        shard = next(shard for shard, slot in step.slots.items() if slot == int(key[0]))
         chain = chains[shard]
         given = _decode_input(frames)
         files = step.states.of_shard(shard)
         held = held_in_worker()
-        old = read_state(chain, files, held, state.get[0] if state.exists else None)
         blobs = BlobFile(Path(step.blobs), step.min_blob_bytes)
+        if chain.spec.earlier is None or state.exists:
+            old = read_state(chain, files, held, state.get[0] if state.exists else None)
+            rows: list[emit.Row] = []
+        else:
+            old, rows = _begin_divided(step, chain, shard, given.plan, blobs.put)
         payloads: dict[Stream, emit.Payloads] = {}
 
         def on_output(
@@ -79,11 +84,13 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         )
         saved, size = write_state(files, held, old, new)
         state.update((saved,))
-        late = {name: table for name, table in result.late.items() if name in step.context.late}
-        watermarks = operator_watermarks(chain, new).items()
-        rows = [
+        rows += [
             *emit.output_rows(shard, payloads),
-            *emit.late_rows(shard, late, blobs.put),
+            *emit.late_rows(
+                shard,
+                {name: late for name, late in result.late.items() if name in step.context.late},
+                blobs.put,
+            ),
             *(
                 emit.watermark_row(
                     shard,
@@ -92,7 +99,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
                     idle=operator in result.idle,
                     steps=result.steps.get(operator),
                 )
-                for operator, watermark in watermarks
+                for operator, watermark in operator_watermarks(chain, new).items()
                 if operator in step.context.published_watermarks
             ),
         ]
@@ -105,6 +112,27 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])
 
     return match
+
+
+def _begin_divided(
+    step: Step, chain: ChainRuntime, shard: int, plan: BatchPlan | None, put: emit.Put
+) -> tuple[HeldState, list[emit.Row]]:
+    """Make the state of a new shard of those that there were before, and what that finds."""
+    rows: list[emit.Row] = []
+
+    def on_output(
+        stream: Stream, table: pa.Table, event_tables: Mapping[str, EventTable]
+    ) -> None:
+        if stream in step.context.published_streams and len(table):
+            found = emit.encode_output(chain, stream, table, event_tables, put)
+            rows.extend(emit.output_rows(shard, {stream: found}))
+
+    division = read_division(chain, step.states.folder)
+    state, results = division.state_of(shard, plan, on_output)
+    for operator, watermark, steps in steps_on_the_way(chain, state, results):
+        if operator in step.context.published_watermarks:
+            rows.append(emit.watermark_row(shard, operator, watermark, idle=False, steps=steps))
+    return HeldState(chain, state), rows
 
 
 @cache

@@ -252,6 +252,11 @@ def last_read(reader: LogReader) -> float:
     return max((entry["timestamp"] / 1e3 for entry in entries), default=0.0)
 
 
+def last_micro_batches(query: Path) -> tuple[int, int]:
+    """Say which micro-batch of a query was begun last, and which was done; -1: none."""
+    return _SparkLog(query / "offsets").last, _SparkLog(query / "commits").last
+
+
 _DAMAGE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|MISSING_STATE_DIRECTORY"
     r"|Multiple streaming queries are concurrently using"  # which our lock rules out

@@ -2,12 +2,12 @@
 
 Operators of a node form a chain if one reads the other, or if both read the same stream and
 partition by the same keys; chains run side by side, and read a stream each for itself. A chain
-whose patterns all partition by the same key, and whose operators do not read each other, has
-several shards, and the hash of its key says which shard an event goes to; any other chain has
-one. Shards are numbered through the node.
+whose patterns all partition by the same key, and select it where operators of the chain read
+them, has several shards, and the hash of its key says which shard an event goes to; any other
+chain has one. Shards are numbered through the node.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -21,6 +21,7 @@ from shedlight.graph.closures import find_closures
 from shedlight.graph.lineage import ancestors
 from shedlight.graph.topology import longest_windows
 from shedlight.language.ast.expression import Attribute
+from shedlight.language.ast.pattern import Element, Group, Or, Part, Pattern, Repeat
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.guard import GuardSpec, find_guards
 from shedlight.shedding.shares import Shares
@@ -69,12 +70,15 @@ def node_order(application: Application) -> tuple[str, ...]:
 
 
 def operator_chains(
-    application: Application, node: str, shards: int
+    application: Application, node: str, shards: int, first: int = 0
 ) -> tuple[OperatorChain, ...]:
-    """Find the operator chains of a node; one with a key has so many shards."""
+    """Find the operator chains of a node; one with a key has so many shards.
+
+    They are numbered from the first on, for which there may have been others before.
+    """
     here = [spec for spec in operator_order(application) if spec.node == node]
     chains: list[OperatorChain] = []
-    start = 0
+    start = first
     for operators in _connected(here):
         key = _common_key(operators)
         number = shards if key else 1
@@ -115,10 +119,44 @@ def _keys(operators: Iterable[OperatorSpec]) -> frozenset[tuple[Attribute, ...]]
 
 
 def _common_key(operators: Sequence[OperatorSpec]) -> tuple[Attribute, ...]:
+    """Find the key of operators that can be divided by it; empty: they cannot."""
     keys = _keys(operators)
-    made = {stream for spec in operators for stream in spec.outputs}
-    chained = any(stream in made for spec in operators for stream in spec.inputs)
-    return next(iter(keys)) if len(keys) == 1 and not chained else ()
+    key = next(iter(keys)) if len(keys) == 1 else ()
+    read = {stream for spec in operators for stream in spec.inputs}
+    within = (
+        spec.patterns[stream.name]
+        for spec in operators
+        for stream in spec.outputs
+        if stream in read
+    )
+    return key if all(_has_key(pattern, key) for pattern in within) else ()
+
+
+def _has_key(pattern: Pattern, key: tuple[Attribute, ...]) -> bool:
+    """Say whether complex events of a pattern are of the key of the events that they are of.
+
+    They have it under its own name, from elements that no match can be without.
+    """
+    if pattern.each and not pattern.select:
+        return True
+    bound = {""} if pattern.each else set(_bound(pattern.where))
+    found = {
+        item.name: item.expression.path
+        for item in pattern.select
+        if isinstance(item.expression, Attribute) and item.expression.variable in bound
+    }
+    return all(len(each.path) == 1 and found.get(each.column) == each.path for each in key)
+
+
+def _bound(part: Part) -> Iterator[str]:
+    """List the variables of elements that have an event in every match."""
+    if isinstance(part, Element):
+        yield part.variable
+    elif isinstance(part, Repeat):
+        yield from _bound(part.part) if part.least else ()
+    elif isinstance(part, Group) and not isinstance(part, Or):
+        for each in part.parts:
+            yield from _bound(each)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +243,16 @@ def _lookback(guards: Iterable[GuardSpec]) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierShards:
+    """The shards that a chain had before it was divided anew."""
+
+    shards: range  # their numbers
+    # the shards that sent the watermarks of each external stream then
+    origins: Mapping[Stream, tuple[int, ...]]
+    folder: str  # where their states are, within that of a node's
+
+
+@dataclass(frozen=True, slots=True)
 class ChainSpec:
     """What all shards of a chain have to know; it travels to the workers."""
 
@@ -212,6 +260,7 @@ class ChainSpec:
     inputs: Mapping[Stream, tuple[StreamInput, pa.Schema]]  # external streams, with columns
     origins: Mapping[Stream, tuple[int, ...]]  # the shards that send the watermarks of each
     context: NodeContext = field(default_factory=NodeContext)
+    earlier: EarlierShards | None = None  # whose states a new shard begins with
 
 
 def has_shares(spec: OperatorSpec, shares: Shares) -> bool:
