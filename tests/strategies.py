@@ -443,7 +443,7 @@ def streams(min_size: int = 0, max_size: int = 20) -> SearchStrategy[list[Event]
     return _long_lists(steps, min_size, max_size).map(_arrivals)
 
 
-def _arrivals(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
+def _arrivals(steps: Sequence[Sequence[Any]]) -> list[Event]:
     now = 10
     found = []
     for gap, lag, source, number, name, *values in steps:
@@ -465,7 +465,7 @@ def ready_streams(min_size: int = 0, max_size: int = 20) -> SearchStrategy[list[
     return _long_lists(steps, min_size, max_size).map(_ready)
 
 
-def _ready(steps: Sequence[tuple[Any, ...]]) -> list[Event]:
+def _ready(steps: Sequence[Sequence[Any]]) -> list[Event]:
     """Number the events as ids; at one time, those of the first input come first."""
     now = 0
     found = []

@@ -117,7 +117,8 @@ def test_malformed_records_are_left_out_of_each_piece():
     source = application.sources["s1"]
     place = replace(source, malformed=SideOutput(format="json", path="bad"))
     application = replace(application, sources={**application.sources, "s1": place})
-    found, whole = [], []
+    found: list[pa.Table] = []
+    whole: list[pa.Table] = []
     expected = run_application(application, tables, on_malformed=whole.append)
     pieces = {name: _pieces(table, cuts[name]) for name, table in tables.items()}
     results = run_application_pieces(application, pieces, on_malformed=found.append)

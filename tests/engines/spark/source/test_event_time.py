@@ -105,11 +105,14 @@ def test_times_in_values_of_kafka_are_read(spark, tmp_path, declared):
     for number, (case, form) in enumerate(cases):
         source = write_case(case, form, tmp_path / str(number))
         lines = Path(str(source.path)).read_bytes().splitlines()[form == "csv" :]
-        rows = [(None, bytearray(v), "t", 0, n, NOW, []) for n, v in enumerate(lines)]
+        values = [
+            (None, bytearray(value), "t", 0, n, NOW, list[object]())
+            for n, value in enumerate(lines)
+        ]
         known = schema_of(events_of(case).schema)
         value = RecordValue(format=form, schema={**known, "ts": declared or known["ts"]})
         source = replace(source, format="kafka", path=None, options={}, value=value)
-        records = spark.createDataFrame(rows, RECORD)
+        records = spark.createDataFrame(values, RECORD)
         _, frame = prepare_source(source, unfold_values(source, records))
         frames.append(frame.selectExpr(f"{number} AS number", "n", f"`{EVENT_TIME}` AS at"))
 
