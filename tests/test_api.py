@@ -51,6 +51,7 @@ NOT_CONSTRUCTED = {
     *("NodeHealth", "NodeLoad", "Rates", "WatcherPlan"),  # make_plan, the controller
     *("OperatorStrata", "StratumPlan", "Trial"),  # build_model, make_plan
     *("AppliedThreshold", "StratumCounts"),  # simulate
+    *("CepOperator",),  # run_application
     *("KeyHistory", "StratumObservation"),  # an engine that sheds in strata
     *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }

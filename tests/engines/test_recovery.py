@@ -6,7 +6,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.recovery import Stretch, cut_behind, find_missed, run_in_pieces
+from shedlight.engines.recovery import TimeRange, cut_behind, find_missed, run_in_pieces
 from shedlight.engines.tables import run_application, run_operator
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.application import SideOutput, build_application
@@ -88,7 +88,7 @@ def test_delivered_and_missed_are_all_matches_and_none_twice(steps, since, until
     def run(operator, tables):
         return run_in_pieces(operator, tables, pieces)
 
-    found = find_missed(APPLICATION, stored, came, Stretch(since, until), run)
+    found = find_missed(APPLICATION, stored, came, TimeRange(since, until), run)
     for name, each in found.items():
         wanted = [
             row["id"] for row in matches[name].to_pylist() if since <= row["time"] <= until
@@ -131,7 +131,9 @@ def test_without_an_end_nothing_is_left_out():
     stored = table([(1, 0), (1, 1)])
     assert cut_behind(SOURCE, stored, None) is stored
     none = pa.array([], pa.string())
-    missed = find_missed(APPLICATION, {"s": stored}, {"pairs": none}, Stretch())["pairs"].missed
+    missed = find_missed(APPLICATION, {"s": stored}, {"pairs": none}, TimeRange())[
+        "pairs"
+    ].missed
     assert missed.column_names[:4] == ["source", "time", "id", "events"]
     assert missed.schema.field("time").type == pa.timestamp("us", tz="UTC")
     assert len(missed) == 1
@@ -148,7 +150,7 @@ def test_malformed_records_are_left_out():
         application,
         {"s": stored},
         {"pairs": pa.array([], pa.string())},
-        Stretch(None, 2),
+        TimeRange(None, 2),
         on_malformed=seen.append,
     )
     assert found["pairs"].matches == 0

@@ -16,7 +16,7 @@ from shedlight.cli.malformed import MalformedRecords
 from shedlight.cli.options import ApplicationFile, Json, check_zone, time_of
 from shedlight.cli.source_files import read_sources, with_absolute_paths
 from shedlight.engines.event_files import format_of, write_events
-from shedlight.engines.recovery import Recovery, Stretch, find_missed, run_in_pieces
+from shedlight.engines.recovery import Recovery, TimeRange, find_missed, run_in_pieces
 from shedlight.engines.spark.run.fingerprint import check_patterns
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.support.checkpoint import is_in_use
@@ -89,7 +89,7 @@ def recover(  # noqa: PLR0913  # one argument per option
     from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
 
     zone = check_zone(time_zone)
-    stretch = Stretch(
+    stretch = TimeRange(
         None if since is None else time_of("--since", since, zone),
         None if until is None else time_of("--until", until, zone),
     )
@@ -126,7 +126,7 @@ class _Run:
 
     application: Application
     paths: CheckpointPaths
-    stretch: Stretch
+    stretch: TimeRange
 
     def check(self) -> list[FirstShed]:
         """See that what is recovered is not delivered later; say since when nodes shed."""

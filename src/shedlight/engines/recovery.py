@@ -28,7 +28,7 @@ from shedlight.matching.output.complex_events import ID, TIME
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TimeRange:
     """A stretch of event time, in microseconds, both ends included; None: without an end."""
 
     since: int | None = None
@@ -63,7 +63,7 @@ def find_missed(
     application: Application,
     tables: Mapping[str, pa.Table],
     delivered: Mapping[str, pa.Array],
-    stretch: Stretch,
+    stretch: TimeRange,
     run: RunOperator = run_operator,
     on_malformed: Callable[[pa.Table], None] = lambda _: None,
 ) -> Mapping[str, Recovery]:
