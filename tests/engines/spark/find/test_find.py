@@ -433,14 +433,14 @@ def test_types_of_later_versions_are_carried(spark, name):
         pytest.skip(f"this Spark has no {name}")
     pattern = "SELECT a.own WHERE a.n = 1"
 
-    found = frame.transform(sl.find(pattern, time="ts", id="n"))
+    found = frame.transform(sl.find(pattern, time="ts", id=["user", "n"]))
 
     assert found.schema["own"].dataType == expected
     assert found.select("own").collect() == frame.where("n = 1").select("own").collect()
     with pytest.raises(sl.InputError, match=rf"a hash .* 'own', a {re.escape(name)}: name an"):
         frame.transform(sl.find(pattern, time="ts"))
     with pytest.raises(sl.LanguageError, match="an unsupported data type"):
-        frame.transform(sl.find("SELECT a.n WHERE a.own = 'x'", time="ts", id="n"))
+        frame.transform(sl.find("SELECT a.n WHERE a.own = 'x'", time="ts", id=["user", "n"]))
 
 
 def test_text_is_compared_as_it_is_everywhere(spark):

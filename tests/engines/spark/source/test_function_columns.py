@@ -146,7 +146,7 @@ def test_a_function_gets_the_same_columns_from_spark(spark, as_udf):
     assert texts == [f"{shown} {values}", f"{shown} {['None'] * 5}"]
 
 
-def test_a_function_is_called_beside_columns_that_cannot_be_carried(spark):
+def test_columns_that_cannot_be_carried_do_no_harm_to_functions(spark):
     """Also where whole rows go to Python; whole events have them, and are refused."""
     frame = spark.sql("SELECT 1 AS n, 'a-b' AS text, INTERVAL 1 MONTH AS long, 5 AS time")
     asked: dict[str, Any] = {"time": "time", "time_unit": "s", "id": "n"}

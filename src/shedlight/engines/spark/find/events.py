@@ -256,7 +256,7 @@ def _check_hashes(columns: FrameColumns, names: Sequence[str]) -> None:
     for name in names:
         if _has_no_hash(columns.fields[name].dataType):
             raise InputError(
-                "without an id, events are known by a hash of their columns, and Spark "
+                "without an id, events are identified by a hash of their columns, and Spark "
                 f"has none of {name!r}, a {_type_name(columns.fields[name])}: name an `id`, or "
                 f"`.drop({name!r})`"
             )
