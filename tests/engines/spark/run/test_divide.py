@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from shedlight.engines.spark.run import divide as divide_module
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.divide import divide
 from shedlight.engines.spark.run.streaming import Live, Options
@@ -15,7 +16,14 @@ from shedlight.graph import load_application
 from tests.engines.applications import drawn_events
 from tests.engines.spark.runs import in_order, locally, sink_rows
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.soak]
+
+
+@pytest.fixture(autouse=True)
+def enabled(monkeypatch):
+    """Have keys divided anew, which is off as yet."""
+    monkeypatch.setattr(divide_module, "ENABLED", True)
+
 
 SCHEMA = "{time: bigint, id: bigint, type: bigint, key: string}"
 APPLICATION = f"""
@@ -144,7 +152,6 @@ def test_three_shards_become_two(spark, tmp_path):
     assert (before, run.partitions("edge")) == (2, 2)  # of two cores
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("min_bytes", [1, 1 << 20], ids=["in files", "in rows"])
 def test_seven_shards_become_three_and_seven_again(spark, tmp_path, monkeypatch, min_bytes):
     """With one shard at first, so that there is one store, and states in files or not."""
@@ -157,7 +164,6 @@ def test_seven_shards_become_three_and_seven_again(spark, tmp_path, monkeypatch,
     assert run.partitions("edge") == 2  # of two cores
 
 
-@pytest.mark.soak
 def test_a_micro_batch_that_was_begun_is_ended_with_the_old_shards(spark, tmp_path):
     """Its output is there already: it would not be written again."""
     run = _Run(spark, tmp_path, _events(40))
@@ -169,7 +175,6 @@ def test_a_micro_batch_that_was_begun_is_ended_with_the_old_shards(spark, tmp_pa
     _check(run)
 
 
-@pytest.mark.soak
 def test_a_division_that_is_repeated_is_the_same(spark, tmp_path):
     """A run was killed after it had divided the keys, before and after it was recorded."""
     run = _Run(spark, tmp_path, _events(40))
