@@ -46,11 +46,7 @@ _KNOWN_CAUSES: Mapping[str, str] = {
         "Spark has no format {name!r}; write one that it has, such as parquet, json, csv or "
         "kafka, or add its package with --conf spark.jars.packages=..."
     ),
-    r"\[STREAMING_OUTPUT_MODE[^]]*\][^\n]*? mode: append\.[^\n]*without watermark": (
-        "a streaming DataFrame that aggregates can only be appended with a watermark: call "
-        "withWatermark(...) before groupBy"
-    ),
-    r"\[STREAMING_OUTPUT_MODE[^]]*\][^\n]*? mode: (?P<mode>\w+)\.": (
+    r"\[STREAMING_OUTPUT_MODE[^]]*\][^\n]*? mode: (?P<mode>complete)\.": (
         "the output mode is {mode}, and complex events can only be appended; leave out "
         "outputMode(...)"
     ),
