@@ -282,8 +282,19 @@ def test_what_was_understood_is_json_for_machines(shedlight):
 # ---------------------------------------------------------------------------------------------
 # Help, status, completion.
 
-VERBS = ["new", "check", "match", "why", "simulate", "plan", "doctor", "run", "serve", "report"]
-VERBS += ["completion"]
+VERBS = [
+    "new",
+    "check",
+    "match",
+    "why",
+    "simulate",
+    "plan",
+    "doctor",
+    "run",
+    "recover",
+    "serve",
+]
+VERBS += ["report", "completion"]
 
 
 def test_the_help_tells_the_story_in_the_order_in_which_it_happens(shedlight):
@@ -338,7 +349,7 @@ def test_bash_takes_the_script():
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        ("shedlight re", {"report"}),
+        ("shedlight re", {"recover", "report"}),
         ("shedlight run --sh", {"--shards", "--shedder"}),
         ("shedlight run --shedder ", {"global", "local", "none"}),
         ("shedlight new shop --example f", {"fraud"}),
