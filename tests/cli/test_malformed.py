@@ -76,7 +76,7 @@ def test_they_are_written_as_the_side_output_has_them(call, tmp_path):
     assert failed == 1
     assert "'at' is null in 1 of 5 events" in error
     assert status == 0
-    assert " in {" in errors
+    assert ": {" in errors
     assert errors.endswith(" -> bad.jsonl\n")
     rows = read_events(tmp_path / "bad.jsonl").to_pylist()
     assert [row["problem"] for row in rows] == PROBLEMS
