@@ -22,7 +22,7 @@ FOREIGN = re.compile(
 CORES = {
     "control/node_status.py": "says that cores do not help where no pattern has PARTITION BY",
     "model/latency.py": "is about reading, which all cores share",
-    "why/words.py": "names other ways, too",
+    "why/words.py": "only where the pattern has PARTITION BY",
 }
 """Modules that may speak of more cores, and why it is true there."""
 

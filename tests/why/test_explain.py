@@ -9,6 +9,7 @@ import pytest
 from shedlight.why.causes import Cause
 from shedlight.why.explain import explain
 from shedlight.why.judged_events import Shedding, ShedRows
+from shedlight.why.words import WhySettings, answer_lines
 from tests.why.near_misses import SCHEMA, SECOND, Case, is_kept, make_case
 
 SHEDDING = Shedding(
@@ -35,6 +36,18 @@ def test_the_cause_of_a_near_miss_is_named(seed):
         about = (nearest.obstacles[0].row, nearest.obstacles[0].other)
         ids = {answer.events.id_of(row)[0] for row in about if row is not None}
         assert case.culprit in ids
+
+
+@pytest.mark.parametrize("keyed", [True, False])
+def test_more_cores_are_a_remedy_for_a_pattern_with_a_key_alone(keyed):
+    """Without PARTITION BY one core does all of its matching."""
+    shed = (make_case(seed) for seed in range(200))
+    shed_cases = [case for case in shed if case.cause is Cause.SHED]
+    case = next(case for case in shed_cases if ("PARTITION" in case.text) == keyed)
+    answer = explain(case.operator, "P", [case.table], case.questions[0], shed_rows(case))
+    lines = [*answer_lines(answer, WhySettings("P", ("id",), (0,)), 1)]
+    assert any("a longer bound" in line for line in lines)
+    assert any("more cores" in line for line in lines) == keyed
 
 
 def add_a_million(table: pa.Table, *, keyed: bool) -> pa.Table:

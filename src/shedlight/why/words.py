@@ -270,8 +270,11 @@ class _Words:
             f"{by.micro_batch} of node {by.node}: it keeps {by.share:.1%} of the {what}{of}"
         )
         text += f", at pressure {by.pressure:.2f}" * (by.pressure < 1)
+        more = "a longer bound"
+        if self._answer.pattern.partition_by:  # else one core does all of its matching
+            more += " or more cores"
         return text, (
-            f"a longer bound or more cores for {by.node}, a weight for {self._settings.name}, "
+            f"{more} for {by.node}, a weight for {self._settings.name}, "
             "or never_shed for its event types"
         )
 
