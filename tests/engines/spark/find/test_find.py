@@ -460,19 +460,6 @@ def test_text_is_compared_as_it_is_everywhere(spark):
     assert count("a.kind <> 'transfer'") == count("a.kind = upper(a.kind)") == number
 
 
-@pytest.mark.parametrize("id_sql", ["date_add(DATE '2026-01-01', n)", "ts", "n % 2 = 0", "n"])
-def test_an_id_may_be_of_any_type_that_identifies(spark, id_sql):
-    """A date, a timestamp, true or false, a number; text is in other tests."""
-    frame = logins(spark).withColumn("own", F.expr(id_sql).cast("string"))
-    typed = logins(spark).withColumn("own", F.expr(id_sql))
-
-    found, same = (
-        each.transform(sl.find(FRAUD, time="ts", id="own")) for each in (typed, frame)
-    )
-
-    assert found.count() == same.count()
-
-
 # Streams
 
 

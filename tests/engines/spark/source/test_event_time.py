@@ -1,10 +1,8 @@
 """Times of events on Spark are the instants that the table says, and come out as timestamps."""
 
 import functools
-from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,17 +11,15 @@ import pytest
 from shedlight.engines.spark.find.events import micros_sql
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.shed.type_sql import key_hash_sql
-from shedlight.engines.spark.source.reader import prepare_source, read_source, unfold_values
+from shedlight.engines.spark.source.reader import prepare_source, read_source
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import ShedlightError
 from shedlight.graph import Sink, Source, Stream
-from shedlight.graph.kafka import VALUE_FORMATS, RecordValue
-from shedlight.language import DataType
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.column import to_column
 from shedlight.matching.hashing import hash_keys
 from shedlight.matching.operators.cep_operator import schema_of
-from tests.time_cases import FILES, application_of, events_of, write_case
+from tests.time_cases import FILES, application_of, write_case
 
 pytestmark = pytest.mark.spark
 
@@ -83,44 +79,6 @@ def test_the_columns_of_a_dataframe_are_read(spark, tmp_path):
     for number, case in enumerate(cases):
         found = sorted((row.n, row["at"]) for row in rows if row.number == number)
         assert [time for _, time in found] == case.micros, case.name
-
-
-NOW = datetime(2026, 1, 5, tzinfo=UTC)
-RECORD = (
-    "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
-    "headers array<struct<key: string, value: binary>>"
-)
-
-
-@pytest.mark.usefixtures("zone")
-@pytest.mark.parametrize("declared", [None, DataType.TIMESTAMP], ids=["as_is", "timestamp"])
-def test_times_in_values_of_kafka_are_read(spark, tmp_path, declared):
-    """In JSON and CSV, as records have them; text may be declared to be a timestamp."""
-    cases = [
-        (case, form)
-        for case, form in FILES
-        if form in VALUE_FORMATS and (not declared or pa.types.is_string(case.times.type))
-    ]
-    frames = []
-    for number, (case, form) in enumerate(cases):
-        source = write_case(case, form, tmp_path / str(number))
-        lines = Path(str(source.path)).read_bytes().splitlines()[form == "csv" :]
-        values = [
-            (None, bytearray(value), "t", 0, n, NOW, list[object]())
-            for n, value in enumerate(lines)
-        ]
-        known = schema_of(events_of(case).schema)
-        value = RecordValue(format=form, schema={**known, "ts": declared or known["ts"]})
-        source = replace(source, format="kafka", path=None, options={}, value=value)
-        records = spark.createDataFrame(values, RECORD)
-        _, frame = prepare_source(source, unfold_values(source, records))
-        frames.append(frame.selectExpr(f"{number} AS number", "n", f"`{EVENT_TIME}` AS at"))
-
-    rows = functools.reduce(type(frames[0]).union, frames).collect()
-
-    for number, (case, form) in enumerate(cases):
-        found = sorted((row.n, row["at"]) for row in rows if row.number == number)
-        assert [time for _, time in found] == case.micros, f"{case.name} from {form}"
 
 
 def test_sinks_have_timestamps(spark, tmp_path):

@@ -31,9 +31,7 @@ from shedlight.matching.operators.reorder import FOREVER, StreamInput
 HASH, COPY = "#hash", "#copy"
 """What tells events without an id apart: a hash of their columns, and among equals a number."""
 
-_IDS = frozenset(
-    {DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.DATE, DataType.BOOLEAN}
-)
+_IDS = frozenset({DataType.BIGINT, DataType.STRING, DataType.TIMESTAMP, DataType.BOOLEAN})
 _NO_HASH = frozenset({"TimeType", "GeographyType", "GeometryType"})
 """Types of later versions of Spark, which it cannot hash."""
 _WITHOUT_ZONE = (spark_types.TimestampNTZType, spark_types.DateType)
@@ -92,7 +90,7 @@ def read_columns(question: Question, frame: DataFrame) -> FrameColumns:
         if schema.get(name) not in _IDS:
             raise InputError(
                 f"the id column {name!r} is {_type_name(fields[name])}; ids are whole numbers, "
-                "text, true or false, dates or timestamps: cast it"
+                "text, true or false, or timestamps: cast it"
             )
     micros_sql(frame, question.time, question.unit)
     return columns
