@@ -325,7 +325,8 @@ def test_a_verb_without_its_argument_is_not_understood(shedlight, verb):
 @pytest.mark.parametrize("verb", sorted(set(VERBS) - {"new", "plan", "doctor", "completion"}))
 def test_a_file_that_is_not_there_could_not_be_done(shedlight, verb):
     """Status 1, and one sentence that names it."""
-    done = shedlight(verb, "no/such/file.yaml")
+    needed = {"recover": ["--output", "missed.csv"]}
+    done = shedlight(verb, "no/such/file.yaml", *needed.get(verb, []))
     assert (done.returncode, done.stdout) == (1, "")
     assert re.fullmatch(r"shedlight: [^\n]*no/such/file[^\n]*\n", done.stderr)
 
