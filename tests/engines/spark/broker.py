@@ -144,7 +144,10 @@ class Topics:
                 "bootstrap.servers": self.servers,
                 "key.serializer": text,
                 "value.serializer": text,
-                "metadata.max.age.ms": "1000",  # a new topic may not have all leaders yet
+                # A new topic may not have its leader yet. Of several requests under way the
+                # first would be refused and a later one taken: a broker that has nothing of
+                # this producer takes any number, and the first is out of order for ever.
+                "max.in.flight.requests.per.connection": "1",
             }.items():
                 settings.put(name, value)
             producer = self._jvm.org.apache.kafka.clients.producer.KafkaProducer
