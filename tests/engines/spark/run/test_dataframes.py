@@ -17,7 +17,7 @@ from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.source.given_frames import number_streams
 from shedlight.engines.spark.support.placement import operator_chains
 from shedlight.engines.spark.support.spark_errors import root_cause
-from shedlight.errors import ApplicationError, InputError, StateError
+from shedlight.errors import ApplicationError, InputError, ShedlightError, StateError
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import DataType, parse_pattern
 from shedlight.shedding.shares import PatternShares
@@ -277,6 +277,19 @@ def test_an_output_mode_that_cannot_be_is_said(spark, tmp_path):
     with (
         pytest.raises(InputError, match=complete),
         Live(_application(), spark, checkpoint=str(tmp_path / "sink"), **given),
+    ):
+        pass
+
+
+def test_an_aggregation_without_a_watermark_is_said(spark, tmp_path):
+    """With what it lacks."""
+    sources = _frames(spark, tmp_path)
+    columns = sources["s"].columns
+    sources["s"] = sources["s"].groupBy(*columns).count().select(*columns)
+    given = _given(spark, tmp_path, sources=sources)
+    with (
+        pytest.raises(ShedlightError, match=r"without a watermark.* call withWatermark"),
+        Live(_application(), spark, checkpoint=str(tmp_path / "aggregated"), **given),
     ):
         pass
 

@@ -1,6 +1,8 @@
 """Times of events on Spark are the instants that the table says, and come out as timestamps."""
 
 import functools
+import json
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -11,10 +13,12 @@ import pytest
 from shedlight.engines.spark.find.events import micros_sql
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.shed.type_sql import key_hash_sql
-from shedlight.engines.spark.source.reader import prepare_source, read_source
+from shedlight.engines.spark.source.reader import prepare_source, read_source, unfold_values
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import ShedlightError
-from shedlight.graph import Sink, Source, Stream
+from shedlight.graph import SideOutput, Sink, Source, Stream
+from shedlight.graph.kafka import RecordValue
+from shedlight.language.ast.data_type import DataType
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.column import to_column
 from shedlight.matching.hashing import hash_keys
@@ -36,6 +40,16 @@ KEYS = pa.table(
         "day": pa.array([None, date(1970, 1, 1), *[date(2026, 1, n) for n in range(1, 6)]]),
         "wide": pa.array([None, *(Decimal(10) ** n for n in (0, 5, 19, 20, 30, 37))], WIDE),
     }
+)
+
+DECLARED = {"n": DataType.BIGINT, "ts": DataType.TIMESTAMP}
+NO_RECORD = (
+    "'k' AS key",
+    "'t' AS topic",
+    "0 AS partition",
+    "0L AS offset",
+    "timestamp'2026-01-01' AS timestamp",
+    "CAST(array() AS array<struct<key: string, value: binary>>) AS headers",
 )
 
 
@@ -61,6 +75,62 @@ def test_files_of_times_are_read(spark, tmp_path):
     for number, (case, form) in enumerate(FILES):
         found = sorted((row.n, row["at"]) for row in rows if row.number == number)
         assert [time for _, time in found] == case.micros, f"{case.name} from {form}"
+
+
+@pytest.mark.usefixtures("zone")
+def test_declared_timestamps_are_read_from_text(spark, tmp_path):
+    """In files and in values of Kafka, as if they were not declared; all in one job."""
+    texts = [each for each in FILES if each[1] != "parquet" and each[0].times.type == "string"]
+    frames = []
+    for number, (case, form) in enumerate(texts):
+        source = write_case(case, form, tmp_path / str(number))
+        source = replace(source, schema=DECLARED, options={"header": "true"})
+        value = RecordValue(format=form, schema=DECLARED, options={})
+        records = spark.read.text(source.path).where('value <> \'"n","ts"\'')
+        kafka = replace(source, format="kafka", path=None, value=value)
+        for each, frame in (
+            (source, read_source(spark, source, streaming=False)),
+            (kafka, unfold_values(kafka, records.selectExpr("*", *NO_RECORD))),
+        ):
+            _, events = prepare_source(each, frame)
+            frames.append(
+                events.selectExpr(f"{number} AS number", "n", f"`{EVENT_TIME}` AS at")
+            )
+
+    rows = functools.reduce(type(frames[0]).union, frames).collect()
+
+    for number, (case, form) in enumerate(texts):
+        found = sorted((row.n, row["at"]) for row in rows if row.number == number)
+        expected = [time for time in case.micros for _ in ("file", "Kafka")]
+        assert [time for _, time in found] == expected, f"{case.name} from {form}"
+
+
+def test_a_declared_timestamp_that_is_none_makes_its_record_malformed(spark, tmp_path):
+    """Also within a struct; a null one and a struct that is null are no mistake."""
+    lines = (
+        '{"n": 1, "ts": "2026-01-01T10:00Z", "of": {"ts": "soon"}}',
+        '{"n": 2, "ts": "2026-01-01T10:00Z", "of": null}',
+        '{"n": 3, "ts": "2026-01-01T10:00Z", "of": {"ts": "2026-01-01"}}',
+        '{"n": 4, "ts": "later"}',
+    )
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "s.json").write_text("\n".join(lines))
+    nested = {"of": DataType.STRUCT, "of.ts": DataType.TIMESTAMP}
+    source = Source(
+        name="s",
+        format="json",
+        path=str(tmp_path / "in"),
+        time="ts",
+        id=("n",),
+        schema=DECLARED | nested,
+        malformed=SideOutput(format="json", path=str(tmp_path / "malformed")),
+    )
+
+    run_on_spark(application_of(source), spark, checkpoint=str(tmp_path / "run"), deliver=True)
+
+    rows = spark.read.json(str(tmp_path / "malformed")).collect()
+    assert sorted(json.loads(row.record)["n"] for row in rows) == [1, 4]
+    assert {row.problem for row in rows} == {"a record cannot be parsed as json"}
 
 
 @pytest.mark.usefixtures("zone")

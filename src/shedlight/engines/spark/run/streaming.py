@@ -52,6 +52,7 @@ from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
+from shedlight.engines.spark.support.spark_errors import translating_spark_errors
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application, OnStart
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
@@ -253,7 +254,8 @@ class Live:
         with self._failures.tolerate("the warm-up of Python workers", "the run goes on"):
             warm_up(self._spark, patterns, count_cores(self._spark))
         try:
-            self._supervisor.start()
+            with translating_spark_errors():
+                self._supervisor.start()
         except BaseException:
             self.stop()
             raise

@@ -64,7 +64,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
         f"{MALFORMED_ROWS}{source.name}",
         F.count_if(is_malformed).alias("number"),
         # which asks for all columns: else one that nobody needs would not be parsed
-        F.max(F.when(is_malformed, _record_json(frame))).alias("example"),
+        F.max(F.when(is_malformed, record_json(frame))).alias("example"),
     )
     events = observed.where(~is_malformed).withColumn(EVENT_TIME, F.expr(time))
     return events.drop(_PROBLEM, CORRUPT)
@@ -72,7 +72,7 @@ def with_event_time(source: Source, frame: DataFrame, time: str) -> DataFrame:
 
 def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
     """Give the malformed records: what is wrong, the record, when it arrived."""
-    record = _record_json(frame)
+    record = record_json(frame)
     if CORRUPT in frame.columns:
         record = F.coalesce(F.col(quote_name(CORRUPT)), record)
     problem = F.col(quote_name(_PROBLEM))
@@ -85,7 +85,8 @@ def malformed_rows(source: Source, frame: DataFrame, time: str) -> DataFrame:
     )
 
 
-def _record_json(frame: DataFrame) -> Column:
+def record_json(frame: DataFrame) -> Column:
+    """Write the columns of a record as JSON."""
     names = [quote_name(name) for name in frame.columns if not name.startswith("#")]
     return F.to_json(F.struct(*names), {"ignoreNullFields": "false", "timeZone": "UTC"})
 

@@ -9,11 +9,17 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.types import StringType, StructField, StructType
 
 from shedlight.engines.spark.source.dead_letter import CORRUPT
+from shedlight.engines.spark.source.text_times import (
+    read_times,
+    reads_times,
+    with_text_for_times,
+)
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.graph.kafka import RecordValue, record_names
 from shedlight.language.eval.spark_sql import quote_name
 
 _PARSED = "#parsed"
+_VALUE = "#value"
 _READERS = {"json": F.from_json, "csv": F.from_csv}
 _LAST_OF_EACH = (
     "filter(headers, (h, i) -> NOT exists(slice(headers, i + 2, size(headers)), "
@@ -38,18 +44,24 @@ def unfold_records(
     A time in a value that names no zone is one of `zone`.
     """
     names = record_names(value)
-    parsed = records.withColumn(_PARSED, _parse(value, fields, zone))
+    ours = reads_times(value.options)
+    asked = with_text_for_times(fields) if ours else fields
+    parsed = records.withColumn(_PARSED, _parse(value, asked, zone))
     # what is no object at all, or is not there, is parsed as nothing
     text = "coalesce(CAST(value AS STRING), '')"
     inner = f"{quote_name(_PARSED)}.{quote_name(CORRUPT)}"
     corrupt = f"CASE WHEN {quote_name(_PARSED)} IS NULL THEN {text} ELSE {inner} END"
     now = "unix_micros(current_timestamp())"
-    return parsed.select(
+    unfolded = parsed.select(
         *(F.col(f"{quote_name(_PARSED)}.{quote_name(one.name)}") for one in fields),
         *(F.expr(_RECORD_SQL[name]).alias(column) for name, column in names.items()),
         F.expr(corrupt).alias(CORRUPT),
         F.expr(f"least(unix_micros(timestamp), {now})").alias(ARRIVAL),
+        F.expr(text).alias(_VALUE),
     )
+    if ours:
+        unfolded = read_times(unfolded, fields, zone, F.col(quote_name(_VALUE)))
+    return unfolded.drop(_VALUE)
 
 
 def _parse(value: RecordValue, fields: StructType, zone: str) -> Column:

@@ -28,6 +28,11 @@ from shedlight.engines.spark.source.function_columns import (
     write_derived_sql,
 )
 from shedlight.engines.spark.source.kafka_records import unfold_records
+from shedlight.engines.spark.source.text_times import (
+    read_times,
+    reads_times,
+    with_text_for_times,
+)
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import InputError, known_names
@@ -66,8 +71,8 @@ def read_source(
         if source.format.lower() == _DELTA:  # which knows its schema, and takes no other
             return _load_stream(spark, source, None, options)
         schema = _declared_schema(source) or _load(spark, source).schema
-        schema = dead_letter.with_corrupt_column(source, schema)
-        return _load_stream(spark, source, schema, options)
+        asked = dead_letter.with_corrupt_column(source, _asked_schema(source, schema))
+        return _read_times(source, _load_stream(spark, source, asked, options))
     except SPARK_ERRORS as error:
         what = f"source {source.name} cannot be read as {source.format}"
         raise InputError(str(to_user_error(error, what))) from error
@@ -86,7 +91,26 @@ def _load(spark: SparkSession, source: Source) -> DataFrame:
     reader = spark.read.format(source.format)
     reader = reader.options(**_reading_options(source))
     declared = _declared_schema(source)
-    return (reader if declared is None else reader.schema(declared)).load(source.path)
+    if declared is None:
+        return reader.load(source.path)
+    return _read_times(source, reader.schema(_asked_schema(source, declared)).load(source.path))
+
+
+def _asked_schema(source: Source, schema: StructType) -> StructType:
+    """Give what Spark is to read: declared timestamps in text are ours to read."""
+    return with_text_for_times(schema) if _reads_times(source) else schema
+
+
+def _read_times(source: Source, frame: DataFrame) -> DataFrame:
+    declared = _declared_schema(source)
+    if declared is None or not _reads_times(source):
+        return frame
+    return read_times(frame, declared, source.time_zone, dead_letter.record_json(frame))
+
+
+def _reads_times(source: Source) -> bool:
+    is_text = source.format in _OF_TEXT and source.schema is not None
+    return is_text and reads_times(source.options)
 
 
 def _load_stream(

@@ -50,6 +50,10 @@ _KNOWN_CAUSES: Mapping[str, str] = {
         "the output mode is {mode}, and complex events can only be appended; leave out "
         "outputMode(...)"
     ),
+    r"\[STREAMING_OUTPUT_MODE[^]]*\][^\n]*? mode: append\.[^\n]*aggregation": (
+        "a DataFrame that is a source aggregates its stream without a watermark, so Spark "
+        "never knows when a row of it is final; call withWatermark(...) before the aggregation"
+    ),
     r"java\.sql\.SQLException: No suitable driver": (
         "Spark has no driver for this database; add it with --conf spark.jars=..., and name "
         "its class with the option driver"
