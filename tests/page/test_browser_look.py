@@ -86,12 +86,29 @@ def test_graphs_of_all_sizes_are_laid_out(browser, tmp_path, number, nodes, widt
             assert page.locator("#graph .vertex.found").count() > 0
             page.get_by_label("Look for").fill("")
             expect(page.locator("#graph .vertex.found")).to_have_count(0)
+            check_nodes_alone(page, nodes)
+            photograph(page, f"nodes-{number}-{width}", tmp_path)
+            page.get_by_label("nodes alone").uncheck()
+            expect(page.locator("#graph .vertex.operator")).to_have_count(number)
         boxes = page.locator("#graph .box").evaluate_all(RECTANGLES)
         cards = page.locator("#graph .operator .card").evaluate_all(RECTANGLES)
         assert not any(_meet(a, b) for i, a in enumerate(boxes) for b in boxes[:i])
         assert not any(_meet(a, b) for i, a in enumerate(cards) for b in cards[:i])
         assert all(any(_within(card, box) for box in boxes) for card in cards)
         photograph(page, f"graph-{number}-{width}", tmp_path)
+
+
+def check_nodes_alone(page, nodes):
+    """Each node is one vertex, found by the names of its operators; nothing is on another."""
+    page.get_by_label("nodes alone").check()
+    expect(page.locator("#graph .vertex.operator")).to_have_count(nodes)
+    expect(page.locator("#graph .vertex.operator").first).to_contain_text("5 operators")
+    expect(page.locator("#graph .vertex.sink")).to_have_count(6)
+    assert page.locator("#graph .edge").count() < 3 * nodes + 6
+    check(page)
+    page.get_by_label("Look for").fill("op")
+    assert page.locator("#graph .vertex.found").count() > 0
+    page.get_by_label("Look for").fill("")
 
 
 RECTANGLES = """all => all.map((one) => one.getBoundingClientRect())

@@ -76,10 +76,11 @@ function card(vertex, { x, y, width, height }, parent, ...parts) {
 
 export function drawOperator(vertex, rect, parent) {
   const middle = rect.y + rect.height / 2;
-  const name = text(rect.x + 12, middle - 4, "name", fitted(vertex.name, rect.width - 24, BOLD));
-  const what = fitted(vertex.patterns.join(", "), rect.width - 24, SMALL);
-  const group = card(vertex, rect, parent, name, text(rect.x + 12, middle + 13, "small", what));
-  group.lastChild.textContent = `${plain(vertex.name)}: ${plain(vertex.patterns.join(", "), 1000)}`;
+  const [title, parts] = [vertex.title ?? vertex.name, (vertex.members ?? vertex.patterns).join(", ")];
+  const name = text(rect.x + 12, middle - 4, "name", fitted(title, rect.width - 24, BOLD));
+  const what = text(rect.x + 12, middle + 13, "small", fitted(parts, rect.width - 24, SMALL));
+  const group = card(vertex, rect, parent, name, what);
+  group.lastChild.textContent = `${plain(title)}: ${plain(parts, 1000)}`;
   return { group, update() {} };
 }
 

@@ -6,6 +6,7 @@ import { ribbon } from "./ribbon.js";
 import { placeLabels } from "./labels.js";
 import { layoutOf } from "./layout.js";
 import { drawNode, drawOperator, drawSink, drawSource } from "./cards.js";
+import { collapsed } from "./collapse.js";
 import { keyOfRow, topologyOf } from "./topology.js";
 import { loadKey, describeLoad } from "./loads.js";
 import { plural, plain } from "./text.js";
@@ -24,6 +25,7 @@ export function startGraph(newRun) {
   run = newRun;
   if (!byId("graph-key").firstChild) byId("graph-key").append(...keyRows());
   draw();
+  byId("graph-nodes").onchange = draw;
   byId("graph-whole").onchange = (event) => home.classList.toggle("whole", event.target.checked);
   if (!startGraph.watched) new ResizeObserver(() => widthOf() !== drawnFor && draw()).observe(home);
   startGraph.watched = true;
@@ -34,7 +36,7 @@ const widthOf = () => Math.floor(home.clientWidth);
 function draw() {
   if (!run) return;
   drawnFor = widthOf();
-  const topology = topologyOf(run);
+  const { topology, rowsOf } = chosen();
   byId("graph-key").hidden = byId("graph-tables").hidden = !topology.vertices.size;
   if (!topology.vertices.size) {
     home.replaceChildren(h("p", { class: "empty" }, "The log does not say what is run; the graph appears once it does."));
@@ -42,7 +44,7 @@ function draw() {
     return;
   }
   const layout = layoutOf(topology, drawnFor, drawnFor < NARROW);
-  picture = pictureOf(topology, layout);
+  picture = { ...pictureOf(topology, layout), rowsOf };
   home.replaceChildren(picture.svg);
   const fits = layout.width <= drawnFor && layout.height <= TALL * window.innerHeight;
   byId("graph-whole").closest("label").hidden = fits;
@@ -52,16 +54,27 @@ function draw() {
   if (latest) updateGraph(latest);
 }
 
+// The graph with all operators or, where there are many and it is asked for, with the nodes.
+function chosen() {
+  const topology = topologyOf(run);
+  const byNode = topology.vertices.size < MANY ? null : collapsed(run);
+  const choice = byId("graph-nodes");
+  choice.closest("label").hidden = byNode === null;
+  const rowsOf = (status) => new Map(status.edges.map((row) => [keyOfRow(run, row), row]));
+  return byNode !== null && choice.checked ? byNode : { topology, rowsOf };
+}
+
 const MANY = 20; // vertices; fewer are found by looking
 
 // Find an operator, a source or a sink by a part of its name: those that have it are marked, the first is scrolled to.
 function startFinder(vertices) {
   const finder = byId("graph-find");
   finder.parentElement.hidden = vertices.size < MANY;
-  byId("graph-names").replaceChildren(...[...vertices.values()].map(({ name }) => h("option", { value: plain(name, 80) })));
+  const every = [...vertices.values()].map(({ key, name, members }) => ({ key, names: members ?? [name] }));
+  byId("graph-names").replaceChildren(...every.flatMap(({ names }) => names).map((name) => h("option", { value: plain(name, 80) })));
   finder.oninput = () => {
     const wanted = finder.value.trim().toLowerCase();
-    const found = [...vertices.values()].filter(({ name }) => wanted && name.toLowerCase().includes(wanted)).map(({ key }) => key);
+    const found = every.filter(({ names }) => wanted && names.some((name) => name.toLowerCase().includes(wanted))).map(({ key }) => key);
     for (const [key, { group }] of picture.cards) group.classList.toggle("found", found.includes(key));
     if (found.length) scrollTo(picture.layout.rects.get(found[0]));
   };
@@ -122,8 +135,8 @@ export function updateGraph(status) {
   latest = status;
   if (!picture) return;
   for (const [name, drawing] of picture.nodes) drawing.update(status.nodes[name] ?? {}, status.bottleneck === name);
-  const rows = new Map(status.edges.map((row) => [keyOfRow(run, row), row]));
-  const most = Math.max(1e-9, ...status.edges.map((row) => row.rate ?? 0));
+  const rows = picture.rowsOf(status);
+  const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.rate ?? 0));
   const sources = new Map();
   for (const [key, edge] of picture.edges) {
     const row = rows.get(key) ?? { rate: null, shed_share: 0 };

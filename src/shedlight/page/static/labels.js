@@ -12,8 +12,8 @@ const PLACES = [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78, 0.15, 0.85];
 const AIR = 3;
 
 export function placeLabels(edges, layout) {
-  const taken = [...layout.rects.values()];
   const boxes = [...layout.boxes.values()];
+  const taken = [...layout.rects.values(), ...boxes.map(tag)];
   layout.dots ??= dotsOf(layout);
   for (const edge of edges) {
     const spot = edge.label.lines.length ? placeOf(edge, layout, taken, boxes) : null;
@@ -84,6 +84,8 @@ function rectOf({ piece, t, side }, way, lines, width, thick, { isDown }) {
 }
 
 const header = ({ x, y, width }) => ({ x, y, width, height: 62 });
+
+const tag = ({ x, y, width }) => ({ x: x + width - 78, y: y - 13, width: 72, height: 13 }); // where a bottleneck is marked
 
 const overlap = (a, b) =>
   a.x < b.x + b.width + AIR && b.x < a.x + a.width + AIR && a.y < b.y + b.height + AIR && b.y < a.y + a.height + AIR;

@@ -9,7 +9,8 @@ export function topologyOf(run) {
   };
   for (const name of run.sources) add("source", name);
   for (const [name, operator] of Object.entries(run.operators)) {
-    add("operator", name, { node: operator.node, patterns: operator.patterns });
+    const { node, patterns, title, members } = operator;
+    add("operator", name, { node, patterns, title, members });
   }
   for (const [name, sink] of Object.entries(run.sinks)) add("sink", name, { weight: sink.weight });
   const edges = edgesOf(run, vertices);
@@ -39,7 +40,7 @@ export function keyOfRow(run, row) {
   return edgeKey(row.stream, `${isSink ? "sink" : "operator"}:${row.target}`);
 }
 
-function producerOf(run, stream) {
+export function producerOf(run, stream) {
   if (run.sources.includes(stream)) return `source:${stream}`;
   for (const [name, operator] of Object.entries(run.operators)) {
     if (operator.patterns.some((pattern) => stream === `${name}.${pattern}`)) return `operator:${name}`;
