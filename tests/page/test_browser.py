@@ -51,7 +51,7 @@ def test_the_graph_shows_the_operators(browser, recorded_run):
             graph(page)
         )
         expect(
-            page.get_by_role("img", name="paper: 2 sources, 4 operators on 3 nodes")
+            page.get_by_role("group", name="paper: 2 sources, 4 operators on 3 nodes")
         ).to_be_visible()
         expect(page.locator("#graph desc")).to_contain_text("edge-2 is SHEDDING")
         expect(page.locator("#graph desc")).to_contain_text("the bottleneck")
@@ -140,6 +140,21 @@ def test_the_run_in_all_is_shown_when_it_is_over(browser, recorded_run, live_run
     with page_of(live_run.folder) as served, looking(browser, served.link) as page:
         expect(page.locator("#totals")).to_be_hidden()
         expect(page.locator("#advice")).to_contain_text("of the time that the bound allows")
+
+
+def test_what_an_operator_looks_for_is_a_click_away(browser, recorded_run):
+    """The texts of its patterns and their automata, by mouse or keys; it can be closed."""
+    with page_of(recorded_run) as served, looking(browser, served.link) as page:
+        page.locator("#graph .vertex.operator", has_text="w1").click()
+        shown = page.locator("#patterns")
+        expect(shown).to_contain_text("What w1 looks for")
+        expect(shown).to_contain_text("SEQ(a.type = 0, b.type = 0, c.type = 1)")
+        expect(shown.get_by_role("img", name="State 2: c leads to a match.")).to_be_visible()
+        shown.get_by_role("button", name="Close").click()
+        expect(shown).to_be_hidden()
+        page.get_by_role("button", name="What w3 looks for").focus()
+        page.keyboard.press("Enter")
+        expect(shown).to_contain_text("= 'Q11'")
 
 
 def test_the_plan_of_any_moment_can_be_looked_at(browser, recorded_run):

@@ -14,6 +14,7 @@ from shedlight import __version__
 from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
 from shedlight.page.keep_rows import plan_answer
+from shedlight.page.pattern import pattern_answer
 from shedlight.page.responses import RequestError, add_error_handlers
 from shedlight.page.run_view import RunView
 from shedlight.page.sse import FollowResponse, StatusFeed
@@ -89,6 +90,11 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
     async def totals() -> schemas.TotalsAnswer:
         """Answer the totals of the run."""
         return totals_answer(view)
+
+    @app.get("/api/pattern", responses=_errors(404))
+    async def pattern(name: Annotated[str, Query(max_length=400)]) -> schemas.PatternAnswer:
+        """Answer what a pattern looks for, OPERATOR.PATTERN, and its automaton."""
+        return pattern_answer(view, name)
 
     @app.get("/api/plan", responses=_errors(404))
     async def plan(

@@ -74,6 +74,28 @@ class RunAnswer(BaseModel):
     closures: dict[str, ClosureRecord]
 
 
+class TakeAnswer(BaseModel):
+    """An element that a partial match in a state can take, and the state that it is in then."""
+
+    element: str
+    to: int | None  # None: it is a match
+
+
+class StateAnswer(BaseModel):
+    """A state of the automaton of a pattern."""
+
+    takes: list[TakeAnswer]
+    closed_by: list[str]  # the elements under NOT that close a partial match
+    ends: bool  # whether it is a match when the window is over
+
+
+class PatternAnswer(BaseModel):
+    """What a pattern looks for; a match needs every region."""
+
+    text: str
+    regions: list[list[StateAnswer]]  # empty: it has too many states to be drawn
+
+
 class NodeStatusAnswer(NodeAnswer):
     """The status of a node; rates are events per second."""
 

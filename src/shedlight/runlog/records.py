@@ -70,6 +70,7 @@ class RunHeader(LogModel):
     percentiles: dict[str, Count] = {}
     sources: list[str] = []  # the names of the sources
     operators: dict[str, OperatorRecord] = {}  # the operators, by name
+    pattern_texts: dict[str, str] = {}  # what each looks for, by its operator and name
     sinks: dict[str, str] = {}  # the pattern that each sink is given
     weights: dict[str, Number] = {}  # what a complex event is worth at each sink
     closures: dict[str, ClosureRecord] = {}  # the protected closures, by their watchers
@@ -227,6 +228,11 @@ def run_header(
                 patterns=list(spec.patterns),
             )
             for name, spec in application.operators.items()
+        },
+        pattern_texts={
+            f"{spec.name}.{name}": str(pattern)
+            for spec in application.operators.values()
+            for name, pattern in spec.patterns.items()
         },
         sinks={name: str(sink.input) for name, sink in sinks.items()},
         weights={name: sink.weight for name, sink in sinks.items()},

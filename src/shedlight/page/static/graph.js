@@ -9,6 +9,7 @@ import { drawNode, drawOperator, drawSink, drawSource } from "./cards.js";
 import { collapsed } from "./collapse.js";
 import { keyOfRow, topologyOf } from "./topology.js";
 import { loadKey, describeLoad } from "./loads.js";
+import { showPatterns } from "./patterns.js";
 import { plural, plain } from "./text.js";
 import { percent } from "./numbers.js";
 
@@ -106,14 +107,23 @@ function pictureOf({ vertices }, layout) {
     const card = makers[vertex.role](vertex, layout.rects.get(vertex.key), layers.cards);
     card.group.addEventListener("pointerenter", () => highlight(vertex.key));
     card.group.addEventListener("pointerleave", () => highlight(null));
+    if (vertex.role === "operator" && !vertex.members) letChoose(card.group, vertex);
     cards.set(vertex.key, card);
   }
   const svg = s(
     "svg",
-    { width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "img", "aria-labelledby": "graph-name graph-text" },
+    { width: layout.width, height: layout.height, viewBox: `0 0 ${layout.width} ${layout.height}`, role: "group", "aria-labelledby": "graph-name graph-text" },
     title, text, hatch(), layers.boxes, layers.edges, layers.headers, layers.cards, layers.labels,
   );
   return { svg, title, text, nodes, edges, cards, layout };
+}
+
+// The patterns of an operator are a click away, or Enter where its card has the focus.
+function letChoose(group, { name, patterns }) {
+  const choose = () => showPatterns(name, patterns);
+  for (const [key, value] of [["tabindex", 0], ["role", "button"], ["aria-label", `What ${plain(name, 80)} looks for`]]) group.setAttribute(key, value);
+  group.addEventListener("click", choose);
+  group.addEventListener("keydown", (event) => event.key === "Enter" && choose());
 }
 
 function hatch() {
