@@ -82,6 +82,7 @@ SECTIONS = (
             "Source",
             "TimeUnit",
             "RecordValue",
+            "Channels",
             "RunSettings",
             "OnStart",
             "SideOutput",

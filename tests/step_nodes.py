@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from shedlight.engines.spark.shed.shard_plan import ShardNeeds, find_needs
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.step import keep_flags
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.advance import advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
     ChainRuntime,
     ChainState,
@@ -25,6 +25,7 @@ from shedlight.engines.spark.step.chain import (
     new_chain_state,
     outside_input,
 )
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.sample_counts import SampleMetrics
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text, to_text

@@ -26,6 +26,7 @@ from shedlight.control.node_status import NodeStatus
 from shedlight.errors import LanguageError
 from shedlight.graph.file.settings import (
     ApplicationSettings,
+    ChannelSettings,
     FunctionSettings,
     LocationSettings,
     NodeSettings,
@@ -356,6 +357,7 @@ PARTS: dict[str, type[BaseModel]] = {
     "An operator": OperatorSettings,
     "A sink": SinkSettings,
     "The run": RunFileSettings,
+    "Channels": ChannelSettings,
 }
 
 

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from shedlight.errors import SnapshotError as SnapshotError
     from shedlight.errors import StateError as StateError
     from shedlight.graph import Application as Application
+    from shedlight.graph import Channels as Channels
     from shedlight.graph import LoadResult as LoadResult
     from shedlight.graph import Node as Node
     from shedlight.graph import OnStart as OnStart
@@ -125,9 +126,9 @@ _NAMES_IN = {
     "engines.tables": "Result match_tables run_application",
     "errors": "ApplicationError CapError InputError LanguageError PlanError ShedlightError "
     "SnapshotError StateError",
-    "graph": "Application LoadResult Node OnStart OperatorSpec RecordValue RunSettings ShedBy "
-    "SideOutput Sink Source Stream TimeUnit application_json_schema build_application "
-    "check_application explain load_application",
+    "graph": "Application Channels LoadResult Node OnStart OperatorSpec RecordValue "
+    "RunSettings ShedBy SideOutput Sink Source Stream TimeUnit application_json_schema "
+    "build_application check_application explain load_application",
     "language": "DataType ParseResult Pattern Schema UserFunction parse_expression "
     "parse_pattern",
     "matching.operators.reorder": "StreamInput",

@@ -3,7 +3,14 @@
 import pytest
 
 from shedlight.errors import ApplicationError
-from shedlight.graph import RecordValue, Source, TimeUnit, load_application
+from shedlight.graph import (
+    Channels,
+    RecordValue,
+    Source,
+    TimeUnit,
+    explain,
+    load_application,
+)
 from shedlight.graph.kafka import record_id, record_names
 from shedlight.graph.topology import selected_key
 from shedlight.language import parse_pattern
@@ -181,3 +188,46 @@ def test_without_a_partition_there_is_no_key():
     assert selected_key(parse_pattern(text).pattern) == ()
     text = "SELECT EACH * WHERE SEQ(a.x = 1, b.x = 2) WITHIN 1 s PARTITION BY card, zone"
     assert selected_key(parse_pattern(text).pattern) == ("card", "zone")
+
+
+CHANNELS = f"\nchannels: {{format: kafka, prefix: team.a, options: {{{AT}}}}}\n"
+
+
+def test_channels_are_between_nodes():
+    """Their topics begin with a prefix of one's own, or with ours."""
+    channels = load_application(TEXT + CHANNELS).application.channels
+    assert channels == Channels(
+        options={"kafka.bootstrap.servers": "127.0.0.1:9092"}, prefix="team.a"
+    )
+    without = CHANNELS.replace("prefix: team.a, ", "")
+    ours = load_application(TEXT + without).application.channels
+    assert ours is not None
+    assert ours.prefix == "shedlight"
+    assert load_application(TEXT).application.channels is None
+
+
+def test_channels_are_explained():
+    """Only where they are: an option may be a password."""
+    text = explain(load_application(TEXT + CHANNELS).application)
+    assert "  channels between nodes: kafka, topics team.a.*\n" in text
+    assert "9092" not in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problem"),
+    [
+        (AT, "", "channels has no option 'kafka.bootstrap.servers': where the brokers are"),
+        (
+            AT,
+            f"{AT}, topic: x",
+            "channels has the option 'topic', and topics have names of ours",
+        ),
+        ("format: kafka", "format: parquet", "channels.format must be kafka, got 'parquet'"),
+        ("team.a", "a/b", "channels.prefix has 'a/b', with which no topic can begin"),
+    ],
+)
+def test_what_is_wrong_with_channels(old, new, problem):
+    """Each with its line."""
+    with pytest.raises(ApplicationError) as error:
+        load_application(TEXT + CHANNELS.replace(old, new))
+    assert str(error.value).startswith(f"line {TEXT.count(chr(10)) + 2}: {problem}")

@@ -19,6 +19,7 @@ from shedlight.graph.application import (
     TimeUnit,
     build_application,
 )
+from shedlight.graph.channels import Channels
 from shedlight.graph.kafka import RecordValue
 from shedlight.graph.run_settings import OnStart, RunSettings
 from shedlight.graph.topology import operator_order, operators_on, readers
@@ -40,6 +41,7 @@ _MODULE_OF = {
 
 __all__ = [
     "Application",
+    "Channels",
     "LoadResult",
     "Node",
     "OnStart",

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple, TypeVar
 from zoneinfo import available_timezones
 
+from shedlight.graph.channels import Channels
 from shedlight.graph.kafka import KAFKA, RecordValue, record_id, record_schema
 from shedlight.graph.run_settings import RunSettings
 from shedlight.language import Expression, Pattern, Schema
@@ -315,6 +316,7 @@ class Application:
         unshed_sample: The share of keys that is never shed, to estimate what is lost by; 0:
             there is no estimate.
         run: How it asks to be run on Spark.
+        channels: How complex events get from node to node; None: through folders.
     """
 
     name: str
@@ -324,6 +326,7 @@ class Application:
     sinks: Mapping[str, Sink]
     unshed_sample: float = UNSHED_SAMPLE
     run: RunSettings = field(default_factory=RunSettings)
+    channels: Channels | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.unshed_sample < 1:

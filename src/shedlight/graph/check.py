@@ -7,6 +7,7 @@ from itertools import chain
 from shedlight.errors import known_names
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.channels import channel_problems
 from shedlight.graph.closures import find_closures
 from shedlight.graph.column_types import data_type_problems, pattern_path
 from shedlight.graph.file.problem import (
@@ -187,6 +188,9 @@ def _kafka_problems(application: Application) -> Iterator[Problem]:
             reads = isinstance(part, Source)
             for problem in location_problems(part.path, part.options, reads=reads):
                 yield problem_at(here, problem)
+    if application.channels is not None:
+        for problem in channel_problems(application.channels.options):
+            yield problem_at(("channels",), problem)
 
 
 def _path_problems(application: Application) -> Iterator[Problem]:

@@ -128,6 +128,10 @@ def _graph(application: Application) -> Iterator[str]:
                 start = f"      {stream.name:{width}}  -> "
                 yield from _row(start, _list(readers.get(stream, ())))
 
+    channels = application.channels
+    if channels is not None:
+        yield f"  channels between nodes: {channels.format}, topics {channels.prefix}.*"
+
 
 def _readers_by_stream(application: Application) -> Mapping[Stream, Sequence[str]]:
     """Find where the events of each stream go: to operators, then to sinks."""

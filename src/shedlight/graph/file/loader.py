@@ -13,6 +13,7 @@ from pathlib import Path as FilePath
 
 from shedlight.errors import ApplicationError, LanguageError
 from shedlight.graph import application as app
+from shedlight.graph.channels import Channels
 from shedlight.graph.check import content_problems, reference_problems
 from shedlight.graph.column_types import text_problem
 from shedlight.graph.file import settings as st
@@ -137,6 +138,7 @@ class _Reading:
             sinks={name: _sink(name, s) for name, s in settings.sinks.items()},
             unshed_sample=settings.unshed_sample,
             run=_run(settings.run),
+            channels=_channels(settings.channels),
         )
 
     def _source(self, name: str, settings: st.SourceSettings) -> app.Source:
@@ -224,6 +226,10 @@ def _run(settings: st.RunFileSettings | None) -> RunSettings:
     counts = {name: given.pop(name) for name in ("shards", "restarts", "on_start")}
     times = {name: None if time is None else time / 1e6 for name, time in given.items()}
     return RunSettings(**times, **counts)
+
+
+def _channels(settings: st.ChannelSettings | None) -> Channels | None:
+    return None if settings is None else Channels(**settings.model_dump())
 
 
 def _side(settings: st.LocationSettings | None) -> app.SideOutput | None:

@@ -11,9 +11,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from shedlight.graph.application import MAX_JUMP, UNSHED_SAMPLE, TimeUnit
+from shedlight.graph.channels import PREFIX
 from shedlight.graph.file.values import (
     Amount,
     Bound,
+    ChannelFormat,
     Column,
     ColumnNames,
     ColumnType,
@@ -22,6 +24,7 @@ from shedlight.graph.file.values import (
     Flag,
     Name,
     PositiveTime,
+    Prefix,
     Sample,
     Shards,
     Share,
@@ -219,6 +222,14 @@ class RunFileSettings(StrictSettings):
     )
 
 
+class ChannelSettings(StrictSettings):
+    """How complex events get from node to node."""
+
+    format: ChannelFormat = Field(description="kafka")
+    options: dict[Text, Text] = Field(description="where the brokers are, and what else")
+    prefix: Prefix = Field(PREFIX, description="what the names of topics begin with")
+
+
 class ApplicationSettings(StrictSettings):
     """A whole file."""
 
@@ -234,6 +245,9 @@ class ApplicationSettings(StrictSettings):
     )
     run: Annotated[RunFileSettings | None, BeforeValidator(or_default)] = Field(
         None, validate_default=True, description="how it is run on Spark"
+    )
+    channels: ChannelSettings | None = Field(
+        None, description="how complex events get from node to node; by default through folders"
     )
     unshed_sample: Sample = Field(
         UNSHED_SAMPLE,

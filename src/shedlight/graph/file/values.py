@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, WithJsonSchema
 from shedlight.errors import join_words, known_names
 from shedlight.graph.application import EXAMPLE_ZONE, PERCENTILES, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
-from shedlight.graph.kafka import VALUE_FORMATS
+from shedlight.graph.kafka import KAFKA, VALUE_FORMATS
 from shedlight.graph.run_settings import OnStart
 from shedlight.language.ast.data_type import (
     PLAIN_SCHEMA_NAMES,
@@ -25,6 +25,7 @@ from shedlight.language.ast.window import read_duration
 AUTO = "auto"  # as many shards as cores
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 _LONGEST_NAME = 100
+_PREFIX = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,29}$"
 _BREAKS = frozenset("()='<>")  # of a pattern that was cut in two
 _SCALAR = {"type": ["string", "number", "boolean"]}
 _LIST = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
@@ -227,6 +228,22 @@ def _value_format(value: object) -> str:
     return text
 
 
+def _channel_format(value: object) -> str:
+    if _text(value).lower() != KAFKA:
+        raise ValueError(f"must be {KAFKA}, got {describe(value)}")
+    return KAFKA
+
+
+def _prefix(value: object) -> str:
+    text = _text(value)
+    if not re.fullmatch(_PREFIX, text):
+        raise ValueError(
+            f"has {describe(text)}, with which no topic can begin; it is made of at most 30 "
+            "letters, digits, '.', '_' and '-'"
+        )
+    return text
+
+
 def _data_type(value: object) -> DataType | dict[str, Any]:
     """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
@@ -296,6 +313,8 @@ Count = Annotated[int, *_as(_count, {"type": "integer", "minimum": 0})]
 Shards = Annotated[int | None, *_as(read_shards, _SHARDS)]
 Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
 ValueFormat = Annotated[str, *_as(_value_format, {"enum": list(VALUE_FORMATS)})]
+ChannelFormat = Annotated[str, *_as(_channel_format, {"enum": [KAFKA]})]
+Prefix = Annotated[str, *_as(_prefix, {"type": "string", "pattern": _PREFIX})]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Zone = Annotated[str, *_as(_time_zone, {"type": "string"})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.step import emit
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.advance import advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, OperatorChain
 from shedlight.engines.tables import match_tables

@@ -27,7 +27,7 @@ from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support import kafka_admin
 from shedlight.errors import InputError
 from shedlight.graph import load_application
-from tests.engines.spark.broker import JARS, Broker, Topics, connector, fetched_jars
+from tests.engines.spark.broker import JARS, Broker, connector
 from tests.engines.spark.processes import family
 from tests.engines.spark.runs import locally
 
@@ -60,30 +60,6 @@ sinks:
     format: kafka
     options: {{kafka.bootstrap.servers: "{servers}", topic: {topic}-out}}
 """
-
-
-@pytest.fixture(scope="module")
-def jars(java):  # noqa: ARG001
-    """Skip what needs Kafka where its jars could not be fetched."""
-    if not (connector() and fetched_jars("kafka-broker")):
-        pytest.skip("Kafka's jars are not in .venv/jars; scripts/jars fetches them with Maven")
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory, jars):  # noqa: ARG001
-    """Run a broker; it is killed in the end, for its records are worth nothing."""
-    running = Broker(tmp_path_factory.mktemp("broker"))
-    running.start()
-    yield running
-    running.kill()
-
-
-@pytest.fixture(scope="module")
-def topics(broker, spark):
-    """Reach the topics of the broker."""
-    reached = Topics(spark, broker.servers)
-    yield reached
-    reached.close()
 
 
 def _application(broker, topic, *edits):

@@ -29,9 +29,10 @@ from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.outbox.outbox import packed_of, read_outbox
 from shedlight.engines.spark.shed.keep_sql import tabulate_plan
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.advance import advance
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.keep_flags import flag_names
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, operator_chains
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.engines.tables import EVENT_TIME

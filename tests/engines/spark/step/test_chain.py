@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.engines.spark.step import chain as chain_module
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.advance import advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
     build_chain,
     define_chain,
@@ -14,6 +14,7 @@ from shedlight.engines.spark.step.chain import (
     outside_input,
 )
 from shedlight.engines.spark.step.parallel import levels
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, OperatorChain
 from shedlight.engines.tables import match_tables

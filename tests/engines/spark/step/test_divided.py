@@ -6,9 +6,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.advance import advance, operator_watermarks
 from shedlight.engines.spark.step.chain import define_chain, new_chain_state, outside_input
 from shedlight.engines.spark.step.divided import Division
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.placement import ChainSpec, EarlierShards, OperatorChain
 from shedlight.graph import OperatorSpec, Stream

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.advance import advance
 from shedlight.engines.spark.step.chain import new_chain_state
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.errors import StateError
 from shedlight.matching.operators.reorder import FOREVER

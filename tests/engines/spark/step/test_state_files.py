@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.advance import advance
 from shedlight.engines.spark.step.chain import ChainRuntime, build_chain, new_chain_state
 from shedlight.engines.spark.step.held_states import HeldStates
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.errors import StateError

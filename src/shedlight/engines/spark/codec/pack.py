@@ -33,7 +33,12 @@ if the name is empty, with what was kept upstream as steps (`step/completeness.p
 events."""
 STEP_OUTPUT_SCHEMA = f"{OUTBOX_SCHEMA}, metrics string"
 """The same, and the metrics of the shard."""
-PACKED = f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary"
+PARTS = "batch", "part", "parts"
+"""The columns that say with which record of a channel a row came; 0 parts: with none."""
+PACKED = (
+    f"shard int, {OUTBOX_SCHEMA}, arrival double, arrivals binary, "
+    "batch bigint, part int, parts int"
+)
 """A stream by operator (empty for a source) and name; the watermark counts if events is null.
 Arrival is the mean of that of all events, arrivals are the points of an `ArrivalSketch`; null
 if all events arrived at once."""
@@ -80,7 +85,8 @@ def packer(
     """
 
     def row(shard: int, **values: object) -> pa.RecordBatch:
-        start = {"origin": 0, "watermark": 0, "idle": False, "operator": operator, "name": name}
+        start: dict[str, object] = dict.fromkeys(("origin", "watermark", *PARTS), 0)
+        start |= {"idle": False, "operator": operator, "name": name}
         return pa.RecordBatch.from_pylist([{"shard": shard, **start, **values}], _PACKED)
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from shedlight.engines.spark.find.events import COPY
 from shedlight.engines.spark.find.result import to_result
 from shedlight.engines.spark.find.shard_rows import Batches, unpack_events
 from shedlight.engines.spark.step import emit
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance
+from shedlight.engines.spark.step.advance import advance
 from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
@@ -33,6 +33,7 @@ from shedlight.engines.spark.step.chain import (
     build_chain,
     new_chain_state,
 )
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
 from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.engines.tables import EVENT_TIME

@@ -6,7 +6,9 @@ from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from shedlight.engines.spark.outbox.channel_records import CHANNEL_DEFAULTS, marks_of
 from shedlight.engines.spark.outbox.delivery import LATE, SINK, Delivery
 from shedlight.engines.spark.outbox.outbox import (
     events_of,
@@ -17,6 +19,7 @@ from shedlight.engines.spark.outbox.outbox import (
     watermarks_of,
 )
 from shedlight.engines.spark.outbox.writers import Writer, with_writers
+from shedlight.engines.spark.run.channels import find_channels, keep_senders
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
     fingerprint_lines,
@@ -44,12 +47,14 @@ from shedlight.engines.spark.source.starting_offsets import (
 from shedlight.engines.spark.source.watermark_files import WatermarkFiles
 from shedlight.engines.spark.step.chain import outside_input
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
+from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import check_kafka
 from shedlight.engines.spark.support.placement import node_context
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
 from shedlight.graph import Application, Source, Stream, with_schemas
+from shedlight.graph.kafka import KAFKA, TOPIC
 from shedlight.graph.topology import selected_key
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
@@ -121,23 +126,29 @@ class Deployment:
         self.sharding = choose_sharding(
             recorded_sharding(self.paths.fingerprint), shards, count_cores(spark)
         )
+        self.chains = self.sharding.chains(self.application)
+        self.channels = find_channels(spark, application, self.chains, shares, self.paths)
         lines = fingerprint_lines(self.application, shares)
         check_fingerprint(self.paths.fingerprint, lines, self.sharding)
+        keep_senders(self.channels, self.paths)
         keep_skipped(self.paths.skipped_before, self._skipped_before)
         for name, offsets in begin.items():
             keep_starting_offsets(self.paths.starting_offsets(name), offsets)
-        self.chains = self.sharding.chains(self.application)
         self.readers = outbox_readers(self.application, self.chains, self.paths, self.frames)
         self.context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
         for node in self.chains:
-            query = self.nodes[node] = self._build_query(node)
-            first = query.own_shares(shares if plan is None else plan)
-            active = query.plans.active
-            if active is None or (plan is None and query.plans.shares(active) != first):
-                number = query.publish(first)
-                active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
-            query.plans.activate(replace(active, awaited=plan is not None))
+            self._open_node(node, shares, plan)
+
+    def _open_node(self, node: str, shares: Shares, plan: Shares | None) -> None:
+        """Write the query of a node, and have its first plan be active."""
+        query = self.nodes[node] = self._build_query(node)
+        first = query.own_shares(shares if plan is None else plan)
+        active = query.plans.active
+        if active is None or (plan is None and query.plans.shares(active) != first):
+            number = query.publish(first)
+            active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
+        query.plans.activate(replace(active, awaited=plan is not None))
 
     def _read_source(self, source: Source, *, starts_small: bool = False) -> DataFrame:
         begun = _begin_at(source, self._begin.get(source.name))
@@ -163,6 +174,12 @@ class Deployment:
             self._spark, built, inputs, self.context, self.paths.node_folders(node)
         )
 
+    def _read_outbox_of(self, node: str) -> DataFrame:
+        """Read what a node has for others, from its channel if it has one."""
+        if node in self.channels:
+            return self.channels[node].read(self._spark)
+        return self._read_outbox(node, streaming=True)
+
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
             source = self.application.sources[stream.name]
@@ -171,10 +188,11 @@ class Deployment:
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
-        outbox = self._read_outbox(written_by, streaming=True)
+        outbox = self._read_outbox_of(written_by)
         described, columns = outside_input(stream, self.nodes[written_by].outputs[stream])
         events = events_of(outbox, stream, columns)
-        watermarks = watermarks_of(outbox, stream.operator)
+        marks = marks_of if written_by in self.channels else watermarks_of
+        watermarks = marks(outbox, stream.operator)
         origins = next(
             tuple(chain.shards)
             for chain in self.chains[written_by]
@@ -218,6 +236,16 @@ class Deployment:
             for spec in operators_reading(self.application, source)
         ]
         return reduce(DataFrame.unionByName, late)
+
+    def channel_writer(self, node: str) -> DataStreamWriter:
+        """Write the query that writes the channel of a node."""
+        channel = self.channels[node]
+        records = channel.records(self._read_outbox(node, streaming=True))
+        folder = self.paths.channel(node)
+        check_logs(folder)
+        writer = records.writeStream.format(KAFKA).queryName(f"shedlight channel {node}")
+        fixed = {TOPIC: channel.topic, "checkpointLocation": str(folder)}
+        return writer.options(**{**CHANNEL_DEFAULTS, **channel.options, **fixed})
 
     def delivery(self, name: str) -> Delivery:
         """Find what a delivery delivers, and where to; `delivery_names` has the names.

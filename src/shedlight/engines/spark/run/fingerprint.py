@@ -6,6 +6,7 @@ rejected, and the message says what is different. Into how many shards keys are 
 in the same file, and may change (`divide.py`).
 """
 
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -30,17 +31,30 @@ def fingerprint_lines(
     carry who keeps them.
     """
     may = ", ".join(sorted(map(str, shedding))) or "none"
+    channels = application.channels
     share = application.unshed_sample if may != "none" else 0.0
     return (
-        *_lines(application),
+        *_lines(application, located=True),
+        *(() if channels is None else (f"channels: {channels.format} {channels.prefix}",)),
         f"patterns that may shed: {may}",
         f"unshed sample: {share:g}",
     )
 
 
-def _lines(application: Application) -> Iterator[str]:
+def application_digest(application: Application, shedding: Iterable[Stream] = ()) -> str:
+    """Give a short fingerprint, by which nodes know that they are of one application.
+
+    Where sources are is left out: nodes may be on computers that see them elsewhere.
+    """
+    may = ", ".join(sorted(map(str, shedding)))
+    share = application.unshed_sample if may else 0.0
+    lines = [*_lines(application, located=False), may, f"{share:g}"]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
+
+
+def _lines(application: Application, *, located: bool) -> Iterator[str]:
     for source in application.sources.values():
-        yield from _source_lines(source)
+        yield from _source_lines(source, located=located)
     for spec in application.operators.values():
         yield from _operator_lines(spec)
     for name, sink in application.sinks.items():
@@ -48,14 +62,15 @@ def _lines(application: Application) -> Iterator[str]:
         yield f"sinks.{name}: {what}{sink.input}"
 
 
-def _source_lines(source: Source) -> Iterator[str]:
+def _source_lines(source: Source, *, located: bool) -> Iterator[str]:
     where = f"sources.{source.name}"
     is_given = source.format == DATAFRAME
-    yield f"{where}: {'a DataFrame' if is_given else f'{source.format} {source.path}'}"
+    if located:
+        yield f"{where}: {'a DataFrame' if is_given else f'{source.format} {source.path}'}"
     zone = "" if source.time_zone is None else f" {source.time_zone}"
     yield f"{where}.time: {source.time} in {source.time_unit}{zone}, lateness {source.lateness}"
     yield f"{where}.id: {', '.join(source.id)}"
-    if source.is_kafka:
+    if located and source.is_kafka:
         topics = given_subscriptions(source.options).values()
         yield f"{where}.topics: {', '.join(topics)}"
     if source.value is not None:

@@ -1,6 +1,7 @@
 """An application over finite sources on Spark, node by node from sources to sinks.
 
-A run that was stopped goes on where it was; one that is complete is not repeated.
+A run that was stopped goes on where it was; one that is complete is not repeated. Nodes read
+each other's outboxes, though the application has channels.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -70,7 +71,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         StateError: The checkpoint is of another application, or damaged.
     """
     folder = local_folder(checkpoint)
-    application = _from_the_beginning(application)
+    application = replace(_from_the_beginning(application), channels=None)
     given = UserStreams(sources or {}, sinks or {})
     shards = application.run.shards if shards is None else shards
     with nullcontext() if locked else lock_checkpoint(folder):

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.codec.blobs import MIN_BLOB_BYTES
-from shedlight.engines.spark.codec.pack import PACKED, SHARD, STEP_OUTPUT_SCHEMA, packer
+from shedlight.engines.spark.codec.pack import PACKED, PARTS, SHARD, STEP_OUTPUT_SCHEMA, packer
 from shedlight.engines.spark.outbox.outbox import late_output
 from shedlight.engines.spark.shed import keep_sql
 from shedlight.engines.spark.shed.plan_column import Limits, read_plan, read_text
@@ -45,7 +45,8 @@ class InputStream:
 
     input: StreamInput  # its id and time columns
     events: DataFrame  # its events, with the time of their arrival
-    watermarks: DataFrame  # its watermark updates: `origin`, `watermark`, `idle`, `steps`
+    # its watermark updates: `origin`, `watermark`, `idle`, `steps`; by a channel `PARTS`, too
+    watermarks: DataFrame
     origins: tuple[int, ...]  # the shards that send them
     packed: DataFrame | None = None  # its complex events, if another node packed them
 
@@ -185,7 +186,7 @@ def _packed(
             schema = inputs[stream].schema
             pack = packer(stream.operator or "", stream.name, schema, woken)
             yield kept.mapInArrow(pack, PACKED)
-        yield inputs[stream].watermarks.select(
+        yield _with_parts(inputs[stream].watermarks).select(
             F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),
@@ -209,7 +210,13 @@ def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> Dat
         "arrival": F.col(quote_name(ARRIVAL)).cast("double"),
         "arrivals": F.lit(None).cast("binary"),
     }
-    return packed.withColumns(added).drop(ARRIVAL)
+    return _with_parts(packed.withColumns(added)).drop(ARRIVAL)
+
+
+def _with_parts(rows: DataFrame) -> DataFrame:
+    """Have rows say that they came with no record of a channel, unless they do."""
+    missing = {name: F.lit(0) for name in PARTS if name not in rows.columns}
+    return rows.withColumns(missing)
 
 
 def _shard_sql(chain: ChainRuntime, stream: Stream, events: DataFrame) -> str:

@@ -65,9 +65,28 @@ def outbox_readers(
     return readers
 
 
+def read_from_other_nodes(application: Application) -> dict[str, tuple[Stream, ...]]:
+    """List the patterns of each node that other nodes read; nodes without any are left out."""
+    specs = application.operators
+    crossing = {
+        stream: specs[stream.operator].node
+        for spec in specs.values()
+        for stream in spec.inputs
+        if stream.operator and specs[stream.operator].node != spec.node
+    }
+    return {
+        node: tuple(stream for stream, of in crossing.items() if of == node)
+        for node in dict.fromkeys(crossing.values())
+    }
+
+
 def _node_readers(
     application: Application, chains: Chains, paths: CheckpointPaths, frames: Frames
 ) -> Iterator[tuple[str, LogReader]]:
+    if application.channels is not None:
+        for node in read_from_other_nodes(application):
+            yield node, LogReader(paths.channel(node), 0, 0)
+        return
     for node, own in chains.items():
         read: set[Stream] = set()
         for index, (stream, log) in enumerate(query_logs(own, frames)):

@@ -311,9 +311,12 @@ class Live:
     def _starters(self) -> Mapping[str, Callable[[], StreamingQuery]]:
         """Name the queries, each after those that it reads, and say how to start them."""
         interval = self._options.delivery_interval
-        return {
-            _query_name(node): partial(self._start_node, node) for node in self.deployment.nodes
-        } | {
+        starters: dict[str, Callable[[], StreamingQuery]] = {}
+        for node in self.deployment.nodes:
+            starters[_query_name(node)] = partial(self._start_node, node)
+            if node in self.deployment.channels:
+                starters[f"channel {node}"] = partial(self._start_channel, node)
+        return starters | {
             name: partial(lambda name: self.deployment.delivery(name).start(interval), name)
             for name in delivery_names(self.deployment.application)
         }
@@ -327,6 +330,10 @@ class Live:
             return writer.option(
                 "retention", self._retention.begin(node, self._clock.wall())
             ).start()
+
+    def _start_channel(self, node: str) -> StreamingQuery:
+        trigger = f"{round(self._options.delivery_interval * 1e3)} milliseconds"
+        return self.deployment.channel_writer(node).trigger(processingTime=trigger).start()
 
     def _supervise_loop(self) -> None:
         """Look after everything that runs, until it is stopped or fails."""

@@ -25,6 +25,8 @@ def kafka_options(application: Application) -> Iterator[tuple[str, Mapping[str, 
     for name, sink in application.sinks.items():
         if sink.format.lower() == KAFKA:
             yield f"sink {name}", _lower_names(sink.options)
+    if application.channels is not None:
+        yield "channels", _lower_names(application.channels.options)
 
 
 def _lower_names(options: Mapping[str, str]) -> dict[str, str]:
@@ -32,7 +34,7 @@ def _lower_names(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_brokers(application: Application) -> None:
-    """See that a broker answers for each source, sink and side output of Kafka.
+    """See that a broker answers for each source, sink and side output of Kafka, and channels.
 
     Raises:
         InputError: None can be called where one of them says that brokers are.

@@ -25,6 +25,11 @@ from shedlight.engines.spark.step.completeness import (
 from shedlight.engines.spark.step.keep_flags import keep_masks, with_guards
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
+from shedlight.engines.spark.step.parts import (
+    WatermarkUpdate,
+    furthest_announced,
+    take_parts,
+)
 from shedlight.engines.spark.step.sample_counts import (
     PatternSample,
     SampleMetrics,
@@ -48,17 +53,6 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.permuted import is_sorted
 from shedlight.shedding.guard import ClosureGuard, covered, has_evicted
 from shedlight.shedding.thresholds import BEGINNING, END
-
-
-@dataclass(frozen=True, slots=True)
-class WatermarkUpdate:
-    """The watermark of a stream in the shard that sends it, in microseconds."""
-
-    stream: Stream
-    origin: int
-    watermark: int
-    idle: bool = False
-    steps: str | None = None  # what was kept upstream since the last one, where guards need it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,13 +91,14 @@ def advance(
     the micro-batch; None: patterns keep what they kept at first. `on_output` is called with the
     complex events of a pattern as soon as they are there, while other operators run.
     """
-    updates = list(updates)
+    progresses, updates = take_parts(state.progresses, updates)
     watermarks, idle = _update_watermarks(state, arrivals, updates)
     completeness = state.completeness
     for update in updates:
         if update.steps is not None:
             completeness = add_steps(completeness, update.steps)
-    ranges = _ranges(chain, state, watermarks) if chain.spec.context.guards else {}
+    announced = {**watermarks, **furthest_announced(progresses)}
+    ranges = _ranges(chain, state, announced) if chain.spec.context.guards else {}
     before = operator_watermarks(chain, state)
     begun = begin_batch(completeness, chain.spec, plan, ranges, before)
     execution = _BatchExecution(
@@ -147,7 +142,8 @@ def advance(
             spec.name: s.reorder_buffer.watermark for spec, s in zip(specs, states, strict=True)
         }
         completeness = end_batch(completeness, chain.spec, own)
-    return ChainState(tuple(states), watermarks, idle, kept, completeness, samples), result
+    new = ChainState(tuple(states), watermarks, idle, kept, completeness, samples, progresses)
+    return new, result
 
 
 def _ranges(
@@ -277,12 +273,12 @@ class _BatchExecution:
         without_event_ids = {stream.name for stream in spec.outputs}
         without_event_ids -= {stream.name for stream in self._chain.spec.context.with_event_ids}
         ended = self._ended(spec, state)
-        unique = all(stream.operator for stream in spec.inputs)  # nothing is emitted twice
+        context = self._chain.spec.context
+        unique = context.comes_once(spec)
         counter = MetricsCounter(spec, operator, state, self._uncounted)
         watermarks = [self._watermarks[stream] for stream in spec.inputs]
         since, before = state.reorder_buffer.watermark, state.states
         state, ready, late = ingest(operator, state, arrivals, ended, watermarks, unique=unique)
-        context = self._chain.spec.context
         shares = context.shares if self._plan is None else self._plan.shares
         chosen = choose_events(context.sample, spec, ready, self._heavy)
         masks = keep_masks(self._chain.spec, spec, operator, ready, shares, chosen)

@@ -17,6 +17,7 @@ from shedlight.engines.spark.codec.event_refs import (
 )
 from shedlight.engines.spark.step.completeness import Completeness
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams, flag_types
+from shedlight.engines.spark.step.parts import Progresses
 from shedlight.engines.spark.step.sample_counts import PatternSample
 from shedlight.engines.spark.support.placement import ChainSpec, NodeContext, has_shares
 from shedlight.engines.spark.support.sample_spec import with_found, without_found
@@ -82,6 +83,8 @@ class ChainState:
     completeness: Completeness = field(default_factory=Completeness)
     # what is held of the unshed sample, by pattern; nothing of those that found nothing so far
     samples: Mapping[Stream, PatternSample] = field(default_factory=dict)
+    # what came of shards of other nodes by channels, by stream and origin
+    progresses: Progresses = field(default_factory=dict)
 
 
 def define_chain(spec: ChainSpec) -> ChainRuntime:

@@ -17,13 +17,13 @@ from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.advance import (
     OnOutput,
     StepResult,
-    WatermarkUpdate,
     advance,
     operator_watermarks,
     stream_watermarks,
 )
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.engines.spark.step.completeness import Completeness
+from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes
 from shedlight.engines.spark.support.batch_plan import BatchPlan
 from shedlight.engines.spark.support.placement import EarlierShards

@@ -14,6 +14,12 @@ from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
 from shedlight.engines.spark.step.completeness import Completeness, OpenThreshold
+from shedlight.engines.spark.step.parts import (
+    ChannelProgress,
+    OpenBatch,
+    Progresses,
+    WatermarkUpdate,
+)
 from shedlight.engines.spark.step.sample_counts import PatternSample, ResultCounts
 from shedlight.errors import StateError
 from shedlight.graph import Stream
@@ -49,6 +55,7 @@ def to_sections(
         "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
         "idle": sorted(state.idle),
         **_completeness_facts(state.completeness),
+        **_progress_facts(state.progresses),
     }
     sections = [Section(CHAIN, facts=facts)]
     for name, operator, each in zip(
@@ -93,6 +100,7 @@ def from_sections(chain: ChainRuntime, saved_sections: Iterable[Section]) -> Cha
         {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
         _completeness(own.facts),
         _samples(chain, sections),
+        _progresses(own.facts),
     )
 
 
@@ -185,6 +193,40 @@ def _completeness(facts: Mapping[str, Any]) -> Completeness:
     thresholds = facts.get("open_thresholds", ())
     still_open = (OpenThreshold(parse_stream(name), *rest) for name, *rest in thresholds)
     return Completeness(histories, tuple(still_open))
+
+
+def _progress_facts(progresses: Progresses) -> dict[str, Any]:
+    """Write what came of other shards by channels, if there are any."""
+    if not progresses:
+        return {}
+    rows = []
+    for (stream, origin), progress in progresses.items():
+        still_open = [
+            [
+                number,
+                each.of,
+                sorted(each.there),
+                each.update.watermark,
+                each.update.idle,
+                each.update.steps,
+            ]
+            for number, each in progress.open.items()
+        ]
+        rows.append([stream, origin, progress.done, still_open])
+    return {"channels": rows}
+
+
+def _progresses(facts: Mapping[str, Any]) -> Progresses:
+    progresses = {}
+    for name, origin, done, still_open in facts.get("channels", ()):
+        batches = {
+            number: OpenBatch(
+                of, frozenset(there), WatermarkUpdate(parse_stream(name), origin, *update)
+            )
+            for number, of, there, *update in still_open
+        }
+        progresses[name, origin] = ChannelProgress(done, batches)
+    return progresses
 
 
 def _names(chain: ChainRuntime) -> list[str]:

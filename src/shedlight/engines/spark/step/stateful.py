@@ -17,7 +17,7 @@ from shedlight.engines.spark.codec.decode import decode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.codec.pack import PLAN_ONLY, read_sketch
 from shedlight.engines.spark.step import emit
-from shedlight.engines.spark.step.advance import WatermarkUpdate, advance, operator_watermarks
+from shedlight.engines.spark.step.advance import advance, operator_watermarks
 from shedlight.engines.spark.step.chain import (
     ChainDefinition,
     ChainRuntime,
@@ -26,6 +26,7 @@ from shedlight.engines.spark.step.chain import (
 from shedlight.engines.spark.step.divided import read_division, steps_on_the_way
 from shedlight.engines.spark.step.held_states import HeldState, held_in_worker
 from shedlight.engines.spark.step.metrics import METRICS_JSON, ShardMetrics
+from shedlight.engines.spark.step.parts import RecordPart, WatermarkUpdate
 from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
@@ -170,7 +171,10 @@ def _decode_input(frames: Frames) -> _ShardInput:
                 continue
             if row.events is None:
                 numbers = int(row.origin), int(row.watermark)
-                update = WatermarkUpdate(stream, *numbers, bool(row.idle), row.steps)
+                part = RecordPart(int(row.batch), int(row.part), int(row.parts))
+                update = WatermarkUpdate(
+                    stream, *numbers, bool(row.idle), row.steps, part if part.of else None
+                )
                 watermarks.append(update)
                 continue
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))

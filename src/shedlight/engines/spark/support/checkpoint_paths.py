@@ -7,6 +7,8 @@ checkpoint/
     <node>/blobs         large payloads of the outbox
     <node>/states        large states of shards, whole and what changed since
     <node>/watermarks    the watermarks of sources that the driver sends to shards
+    <node>/channel       Spark's checkpoint of the query that writes its channel
+    <node>/sender        as who it writes there
     <node>/plan          plans, and the plan that each micro-batch used
     deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
     <source>.offsets     where the first run began to read a topic of Kafka
@@ -62,6 +64,14 @@ class CheckpointPaths:
     def plan(self, node: str) -> Path:
         """Find the plans of a node."""
         return self.root / node / "plan"
+
+    def channel(self, node: str) -> Path:
+        """Find Spark's checkpoint of the query that writes the channel of a node."""
+        return self.root / node / "channel"
+
+    def sender(self, node: str) -> Path:
+        """Find the file that says as who a node writes to its channel."""
+        return self.root / node / "sender"
 
     @property
     def skipped_before(self) -> Path:

@@ -103,6 +103,14 @@ class KafkaAdmin:
             for topic in topics
         }
 
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Make a topic; the brokers say how often it is replicated."""
+        optional = self.jvm.java.util.Optional
+        new_topic = self.jvm.org.apache.kafka.clients.admin.NewTopic
+        made = self.jvm.java.util.ArrayList()
+        made.add(new_topic(topic, optional.of(partitions), optional.empty()))
+        self._answer(self.client.createTopics(made).all())
+
     def offsets(self, partitions: Mapping[str, Sequence[int]], *, first: bool) -> Offsets:
         """Find the first offsets that there are, or the next that there will be."""
         specs = self.jvm.org.apache.kafka.clients.admin.OffsetSpec

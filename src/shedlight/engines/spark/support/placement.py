@@ -175,11 +175,16 @@ class NodeContext:
     timed_out: frozenset[Stream] = frozenset()  # whose timed-out partial matches are read
     # what patterns in protected closures depend on: it may be shed, or evicted by a cap
     guards: Mapping[Stream, GuardSpec] = field(default_factory=dict)
+    by_channel: frozenset[Stream] = frozenset()  # what gets to other nodes by a channel
     # the patterns upstream of each operator, and its own, that some guard depends on
     guarded_upstream: Mapping[str, tuple[Stream, ...]] = field(default_factory=dict)
     # how long a guard looks back at most, in microseconds; None: for ever
     lookback: int | None = 0
     sample: SampleSpec = field(default_factory=SampleSpec)  # the keys that are never shed
+
+    def comes_once(self, spec: OperatorSpec) -> bool:
+        """Say whether nothing that an operator reads can come twice, as by a channel."""
+        return all(s.operator and s not in self.by_channel for s in spec.inputs)
 
     @property
     def guards_shed(self) -> bool:
@@ -215,6 +220,7 @@ def node_context(application: Application, shares: Shares) -> NodeContext:
         ),
         timed_out=application.timed_out,
         guards=guards,
+        by_channel=frozenset(crossing if application.channels else ()),
         guarded_upstream=_guarded_upstream(application, guards),
         lookback=_lookback(guards.values()),
         sample=find_sample(application, closures, shares),

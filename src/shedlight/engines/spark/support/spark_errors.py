@@ -16,11 +16,13 @@ from shedlight.errors import InputError, ShedlightError, StateError
 
 MALFORMED = "shedlight found a malformed record: "
 """What the message of an error begins with that a record of a source caused."""
+STATE_ERROR = f"{StateError.__module__}.{StateError.__name__}: "
+"""What stands before the message of an error of the state, in that of a query's failure."""
 SPARK_ERRORS = (PySparkException, Py4JError)  # what Spark raises
 
 _PREFIXES: Mapping[str, type[ShedlightError]] = {
     MALFORMED: InputError,
-    f"{StateError.__module__}.{StateError.__name__}: ": StateError,
+    STATE_ERROR: StateError,
     f"{InputError.__module__}.{InputError.__name__}: ": InputError,
 }
 """What stands before our own message in that of a query's failure."""
