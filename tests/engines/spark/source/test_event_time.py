@@ -126,7 +126,9 @@ def test_a_declared_timestamp_that_is_none_makes_its_record_malformed(spark, tmp
         malformed=SideOutput(format="json", path=str(tmp_path / "malformed")),
     )
 
-    run_on_spark(application_of(source), spark, checkpoint=str(tmp_path / "run"), deliver=True)
+    sink = Sink(name="k", input=Stream("P", "o"), format="json", path=str(tmp_path / "k"))
+    application = application_of(source, sink)
+    run_on_spark(application, spark, checkpoint=str(tmp_path / "run"), deliver=True)
 
     rows = spark.read.json(str(tmp_path / "malformed")).collect()
     assert sorted(json.loads(row.record)["n"] for row in rows) == [1, 4]
