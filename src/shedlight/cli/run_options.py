@@ -16,7 +16,7 @@ Trigger = Annotated[
 Shards = Annotated[
     str | None,
     typer.Option(
-        help="Into how many shards keys are divided; fixed by the checkpoint.  "
+        help="Into how many shards keys are divided; a checkpoint is divided anew.  "
         "[default: auto, as many as cores]"
     ),
 ]

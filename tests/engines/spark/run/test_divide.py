@@ -16,14 +16,7 @@ from shedlight.graph import load_application
 from tests.engines.applications import drawn_events
 from tests.engines.spark.runs import in_order, locally, sink_rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak]
-
-
-@pytest.fixture(autouse=True)
-def enabled(monkeypatch):
-    """Have keys divided anew, which is off as yet."""
-    monkeypatch.setattr(divide_module, "ENABLED", True)
-
+pytestmark = pytest.mark.spark
 
 SCHEMA = "{time: bigint, id: bigint, type: bigint, key: string}"
 APPLICATION = f"""
@@ -152,6 +145,7 @@ def test_three_shards_become_two(spark, tmp_path):
     assert (before, run.partitions("edge")) == (2, 2)  # of two cores
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("min_bytes", [1, 1 << 20], ids=["in files", "in rows"])
 def test_seven_shards_become_three_and_seven_again(spark, tmp_path, monkeypatch, min_bytes):
     """With one shard at first, so that there is one store, and states in files or not."""
@@ -164,6 +158,7 @@ def test_seven_shards_become_three_and_seven_again(spark, tmp_path, monkeypatch,
     assert run.partitions("edge") == 2  # of two cores
 
 
+@pytest.mark.soak
 def test_a_micro_batch_that_was_begun_is_ended_with_the_old_shards(spark, tmp_path):
     """Its output is there already: it would not be written again."""
     run = _Run(spark, tmp_path, _events(40))
@@ -175,17 +170,21 @@ def test_a_micro_batch_that_was_begun_is_ended_with_the_old_shards(spark, tmp_pa
     _check(run)
 
 
-def test_a_division_that_is_repeated_is_the_same(spark, tmp_path):
-    """A run was killed after it had divided the keys, before and after it was recorded."""
+@pytest.mark.soak
+def test_a_division_that_is_repeated_is_the_same(spark, tmp_path, monkeypatch):
+    """A run was killed before it was recorded, and then before a micro-batch had begun."""
     run = _Run(spark, tmp_path, _events(40))
     run.stretch(3, 240)
     with run.live(None):
         pass
-    recorded = run.checkpoint / "application"
-    before = recorded.read_text()
-    live = run.live(2)
-    live.stop()  # before it began
-    recorded.write_text(before)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(divide_module, "record_sharding", killed)
+        with pytest.raises(KeyboardInterrupt):
+            run.live(2)
     live = run.live(2)
     live.stop()
     with pytest.raises(StateError, match="is still being divided into 2 shards; go on with as"):

@@ -3,7 +3,6 @@
 import pytest
 
 from shedlight.engines.spark.run import deployment
-from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
     record_sharding,
@@ -11,7 +10,6 @@ from shedlight.engines.spark.run.fingerprint import (
 )
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.sharding import Sharding, choose_sharding
-from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.errors import StateError
 from shedlight.graph import Stream, load_application
 from tests.engines.applications import drawn_events
@@ -51,8 +49,8 @@ def test_a_checkpoint_keeps_its_number_of_shards(tmp_path, caplog):
     assert caplog.text == ""
     assert choose_sharding(recorded, None, 8) == Sharding(3)
     assert (
-        "the checkpoint goes on with 3 shards, as it was; there are 8 cores, for which it "
-        "takes a new checkpoint"
+        "the checkpoint goes on with 3 shards, as it was; there are 8 cores: for as many "
+        "shards start it with --shards 8"
     ) in caplog.text
 
 
@@ -67,14 +65,6 @@ def test_a_division_is_recorded(tmp_path):
     check_fingerprint(file, lines, divided)
     with pytest.raises(StateError, match="another application"):
         check_fingerprint(file, ("sources.s: parquet t",), divided)
-
-
-def test_another_number_of_shards_is_refused(tmp_path):
-    """As long as keys are not divided anew."""
-    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(3))
-    found = "has 3 shards, and 2 are asked for; go on with --shards 3, or start with a new"
-    with pytest.raises(StateError, match=found):
-        deploy(None, CheckpointPaths(tmp_path), 2, lambda: None)  # type: ignore[arg-type,return-value]
 
 
 def test_shards_that_are_divided_anew_have_new_numbers():

@@ -605,3 +605,54 @@ def test_a_run_that_sheds_nothing_and_is_killed_finds_what_the_engine_without_sp
     finally:
         _kill(*family(run.process.pid))
     _check_sinks(run, spark, expected)
+
+
+def _is_dividing(run, _):
+    """Say whether states of shards are being written for those that come after them."""
+    first = json.loads((run.checkpoint / "application").read_text())["sharding"]["first"]
+    folders = (run.checkpoint / "edge" / "states").glob("before-*")
+    return any(int(path.name.removeprefix("before-")) > first for path in folders)
+
+
+def _is_divided(run, shards):
+    """Say whether it is on record that there are as many shards as were asked for."""
+    record = json.loads((run.checkpoint / "application").read_text())
+    return bool(record["sharding"]["shards"] == shards)
+
+
+def _is_within_next(run, shards):
+    """Say whether a micro-batch of the new shards has begun, and is not done."""
+    return _is_divided(run, shards) and run.is_within_one()
+
+
+@pytest.mark.soak
+def test_a_run_that_is_killed_while_its_keys_are_divided_finds_every_match_once(place, spark):
+    """As states are written, when the number is on record, and in the micro-batch after it."""
+    run = Run(place, 40, ("--shedder", "none", "--shards", "3"))
+    tables = _tables(run)
+    expected = locally(load_application(place / "app.yaml").application, tables)
+    feeding = threading.Thread(target=_feed, args=(run, tables), daemon=True)
+    feeding.start()
+    try:
+        run.process = run.start()
+        run.wait_for(partial(run.is_beyond, 2))
+        run.kill()
+        for shards in (7, 3, 7):
+            run.options = ("--shedder", "none", "--shards", str(shards))
+            for moment in (_is_dividing, _is_divided, _is_within_next):
+                run.process = run.start()
+                run.wait_for(partial(moment, run, shards))
+                run.kill()
+            run.process = run.start()
+            run.wait_for(partial(run.is_beyond, run.done() + 1))
+            run.kill()
+        feeding.join()
+        for name, table in tables.items():
+            _write(run.folder, name, table.slice(run.files * EVENTS), run.files)
+        run.process = run.start()
+        run.wait_for(lambda: _is_delivered(run, expected), 300)
+        _ended(run)
+    finally:
+        _kill(*family(run.process.pid))
+    assert (place / "said").read_text().count("is divided into") >= 3
+    _check_sinks(run, spark, expected)

@@ -41,9 +41,6 @@ from shedlight.errors import StateError
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.05
-ENABLED = False
-"""Whether keys are divided anew; else another number of shards is refused. Off, for states are
-divided in tests without Spark, and no run on Spark has been seen through yet."""
 
 
 def deploy(
@@ -60,12 +57,6 @@ def deploy(
     recorded = recorded_sharding(paths.fingerprint)
     deployment = make()
     if recorded is not None and shards not in {None, recorded.shards}:
-        if not ENABLED:
-            raise StateError(
-                f"the checkpoint {paths.root} has {recorded.shards} shards, and {shards} are "
-                f"asked for; go on with --shards {recorded.shards}, or start with a new "
-                "checkpoint"
-            )
         divide(spark, deployment, shards)
         deployment = make()
     for node, batch in deployment.sharding.batches.items():

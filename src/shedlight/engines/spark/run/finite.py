@@ -54,7 +54,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         shares: What patterns keep; None: everything.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
             as `run` of the application says, or as many as the session has cores when the
-            checkpoint begins.
+            checkpoint begins. A checkpoint with another number is divided anew.
         sources: Streaming DataFrames to read in place of what sources of the application say.
         sinks: Functions from a DataFrame to a DataStreamWriter, to write sinks with in place of
             what the application says.

@@ -100,9 +100,10 @@ def choose_sharding(recorded: Sharding | None, asked: int | None, cores: int) ->
         return Sharding(cores if asked is None else asked)
     if asked is None and recorded.shards != cores:
         _LOG.warning(
-            "the checkpoint goes on with %d shards, as it was; there are %d cores, for which "
-            "it takes a new checkpoint",
+            "the checkpoint goes on with %d shards, as it was; there are %d cores: for as many "
+            "shards start it with --shards %d",
             recorded.shards,
+            cores,
             cores,
         )
     return recorded

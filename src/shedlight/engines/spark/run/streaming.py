@@ -68,7 +68,8 @@ class Options:
         shares: What patterns keep, for good; None: the controller decides.
         settings: How to control; None: for micro-batches, with our rule.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
-            as many as the session has cores when the checkpoint begins.
+            as many as the session has cores when the checkpoint begins. A checkpoint with
+            another number is divided anew.
         trigger: How often a query looks for new events, in seconds.
         delivery_interval: How often deliveries look for complex events, in seconds; a sink of
             files has a file for each time that there were some.
