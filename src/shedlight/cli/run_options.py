@@ -26,9 +26,7 @@ DeliveryInterval = Annotated[
 ]
 WatermarkInterval = Annotated[
     str | None,
-    typer.Option(
-        help="After how long without events shards are sent the watermark.  [default: 2 s]"
-    ),
+    typer.Option(help="How often shards are sent the watermark.  [default: 2 s]"),
 ]
 IdleTimeout = Annotated[
     str | None,

@@ -26,7 +26,7 @@ class RunSettings:
         trigger: How often a query looks for new events.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided.
         delivery_interval: How often deliveries look for complex events.
-        watermark_interval: After how long without events shards are sent the watermark.
+        watermark_interval: How often shards are sent the watermark, if it has moved.
         idle_timeout: After how long an idle source holds nobody back.
         restarts: How often in a row a query that failed is started again.
         retention: For how long outboxes are kept once everybody has read them.

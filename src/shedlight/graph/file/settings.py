@@ -203,7 +203,7 @@ class RunFileSettings(StrictSettings):
         None, description="how often deliveries look for complex events"
     )
     watermark_interval: PositiveTime | None = Field(
-        None, description="after how long without events shards are sent the watermark"
+        None, description="how often shards are sent the watermark, if it has moved"
     )
     idle_timeout: PositiveTime | None = Field(
         None, description="after how long an idle source holds back no operator"

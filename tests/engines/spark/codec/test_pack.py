@@ -37,5 +37,5 @@ def test_a_worker_that_packs_imports_next_to_nothing():
         *("shedlight", "shedlight.engines", spark, "shedlight.errors"),
         *(f"{spark}.codec", f"{spark}.codec.blobs", f"{spark}.codec.decode"),
         *(f"{spark}.codec.pack", f"{spark}.support", f"{spark}.support.arrival_sketch"),
-        f"{spark}.support.malloc",
+        *(f"{spark}.support.malloc", f"{spark}.support.worker"),
     }

@@ -84,11 +84,11 @@ class _Run:
             self.application, self.spark, checkpoint=str(self.checkpoint), options=options
         )
 
-    def stretch(self, shards, events, *, ends=False):
+    def stretch(self, shards, events, *, files=3, ends=False):
         """Run it over some more events."""
         with self.live(shards) as live:
-            for _ in range(3):
-                self._write(events // 3)
+            for _ in range(files):
+                self._write(events // files)
                 live.process_all()
             if ends:
                 self._write(len(self.table))
@@ -138,9 +138,9 @@ def _check(run):
 def test_three_shards_become_two(spark, tmp_path):
     """While partial matches are open and events wait, in keys of text and without a key."""
     run = _Run(spark, tmp_path, _events(20))
-    run.stretch(3, 200)
+    run.stretch(3, 200, files=1)
     before = run.partitions("edge")
-    run.stretch(2, 60, ends=True)
+    run.stretch(2, 60, files=1, ends=True)
     _check(run)
     assert (before, run.partitions("edge")) == (2, 2)  # of two cores
 

@@ -20,7 +20,7 @@ from shedlight.engines.spark.support.arrival_sketch import (
     ArrivalSketch,
     sketch_arrivals,
 )
-from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.worker import prepare_worker
 
 SHARD = "#shard"  # the column of the shard that an event goes to
 
@@ -90,7 +90,7 @@ def packer(
         return pa.RecordBatch.from_pylist([{"shard": shard, **start, **values}], _PACKED)
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
-        keep_memory()
+        prepare_worker()
         for shard in woken:
             yield row(shard, number=PLAN_ONLY)
         for batch in batches:
@@ -125,7 +125,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
     """Make the function that gives packed events as rows, with the columns of a schema."""
 
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
-        keep_memory()
+        prepare_worker()
         for batch in batches:
             for row in batch.to_pylist():
                 table = decode_table(read_blob(row["events"])).combine_chunks()

@@ -13,7 +13,7 @@ from shedlight.engines.spark.find.copies import number_copies
 from shedlight.engines.spark.find.events import COPY
 from shedlight.engines.spark.find.result import to_result
 from shedlight.engines.spark.find.shard_rows import Batches, gather
-from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.worker import prepare_worker
 from shedlight.language import Pattern
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
@@ -44,7 +44,7 @@ def partition_function(step: PartitionStep) -> Callable[[Batches], Iterator[pa.R
     pickled = pickle.dumps(step)
 
     def match(batches: Batches) -> Iterator[pa.RecordBatch]:
-        keep_memory()
+        prepare_worker()
         step, operators = _build_operators(pickled)
         states = [new_operator_state(operator) for operator in operators]
         for table in gather(batches):

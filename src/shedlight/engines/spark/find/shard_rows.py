@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.engines.spark.codec.pack import conform
-from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.worker import prepare_worker
 
 PACKED = "shard int, events binary"
 """The events of a shard."""
@@ -49,7 +49,7 @@ def packer(groups: int) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     names = [shard_column(group) for group in range(groups)]
 
     def pack(batches: Batches) -> Iterator[pa.RecordBatch]:
-        keep_memory()
+        prepare_worker()
         for table in gather(batches):
             events = table.drop_columns(names)
             for name in names:

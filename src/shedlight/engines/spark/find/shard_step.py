@@ -35,7 +35,7 @@ from shedlight.engines.spark.step.chain import (
 )
 from shedlight.engines.spark.step.parts import WatermarkUpdate
 from shedlight.engines.spark.step.saved import from_bytes, to_bytes
-from shedlight.engines.spark.support.malloc import keep_memory
+from shedlight.engines.spark.support.worker import prepare_worker
 from shedlight.engines.tables import EVENT_TIME
 from shedlight.errors import StateError
 from shedlight.graph import Stream
@@ -72,7 +72,7 @@ def shard_function(step: ShardStep) -> Callable[[Any, Frames, GroupState], Frame
     pickled = pickle.dumps(step)
 
     def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
-        keep_memory()
+        prepare_worker()
         step, chains = _build_chains(pickled)
         chain = chains[int(key[0])]
         memory = _read(chain, len(chains), state)
@@ -150,7 +150,7 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
     """Make the function that gives what shards found as rows of the result."""
 
     def unpack(batches: Batches) -> Iterator[pa.RecordBatch]:
-        keep_memory()
+        prepare_worker()
         for batch in batches:
             for row in batch.to_pylist():
                 yield from to_result(schema, row["pattern"], decode_table(row["events"]))

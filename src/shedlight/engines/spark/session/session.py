@@ -124,6 +124,8 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         # each file that it writes: measured 170 a second, a second of each micro-batch
         "spark.sql.streaming.checkpointFileManagerClass": checkpoint_file_manager(),
         "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+        # with more files in a micro-batch they would be listed by a job, with a task for each
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
         # our own state has a checksum of its own
         "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     }
@@ -142,6 +144,8 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         # files of a micro-batch are small: one task for all up to this size
         "spark.sql.files.minPartitionNum": "1",
         "spark.sql.files.maxPartitionBytes": "16m",
+        # what it counts to open one: with Spark's 4m there is a task for every four files
+        "spark.sql.files.openCostInBytes": "1m",
         # to go back to: one batch is enough for us, the rest is for an unlucky file system
         "spark.sql.streaming.minBatchesToRetain": "10",
         # listeners get every one; these are only for people who ask

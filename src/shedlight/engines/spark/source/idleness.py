@@ -1,4 +1,8 @@
-"""Idle sources: when shards are sent their watermark, and when they no longer wait for them.
+"""When shards are sent the watermark of a source, and when it is idle and nobody waits for it.
+
+A shard does not see the events of others, nor those that nobody needs: without the watermark by
+all events it would wait for events of its own, and whoever reads it would wait for the shard.
+It is that of micro-batches that are done: what comes later and is before it is late.
 
 While a micro-batch runs nobody knows what has come since it began: a source is idle only as far
 as the query has looked. That it has looked counts the next time, when all is known of
@@ -27,14 +31,16 @@ class _SourceActivity:
     last_look: float = -inf  # when the query last looked for events and there were none
     watermark: int | None = None  # that of its events, if there were any
     sent: int | None = None  # the watermark that the shards were sent
+    sent_at: float = -inf  # and when
     is_idle: bool = False  # whether they were sent that it is idle
 
 
 class IdlenessTracker:
     """The watermarks and the idleness of a node's sources; times in seconds that never go back.
 
-    Shards are sent the watermark of a source after an interval without events; it is idle after
-    a timeout of its own, or else after the one given here. It begins when the query starts.
+    Shards are sent the watermark of a source once in an interval, if it has moved; it is idle
+    after a timeout of its own without events, or else after the one given here. It begins when
+    the query starts.
     """
 
     def __init__(
@@ -71,17 +77,20 @@ class IdlenessTracker:
         """
         updates = []
         for name, known in self._activity.items():
-            if known.is_idle or now - known.last_events < self._watermark_interval:
+            if known.is_idle:
                 continue
             own = known.source.idle
-            quiet = known.last_look - known.last_events
+            timeout = self._idle_timeout if own is None else own / 1e6
             watermark = NEVER if known.watermark is None else known.watermark
-            if quiet >= (self._idle_timeout if own is None else own / 1e6):
+            if known.last_look - known.last_events >= timeout:
                 updates.append(SourceWatermark(name, watermark, idle=True))
-                known.sent, known.is_idle = known.watermark, True
-            elif known.watermark != known.sent and quiet >= self._watermark_interval:
+                known.sent, known.sent_at, known.is_idle = known.watermark, now, True
+            elif known.watermark != known.sent and self._is_over(known.sent_at, now):
                 updates.append(SourceWatermark(name, watermark))
-                known.sent = known.watermark
-            if not is_at_work():
+                known.sent, known.sent_at = known.watermark, now
+            if self._is_over(known.last_events, now) and not is_at_work():
                 known.last_look = now
         return updates
+
+    def _is_over(self, since: float, now: float) -> bool:
+        return now - since >= self._watermark_interval

@@ -30,8 +30,8 @@ from shedlight.engines.spark.step.parts import RecordPart, WatermarkUpdate
 from shedlight.engines.spark.step.state_files import StateFiles, read_state, write_state
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch, merge_by_stream
 from shedlight.engines.spark.support.batch_plan import BatchPlan, from_text
-from shedlight.engines.spark.support.malloc import keep_memory
 from shedlight.engines.spark.support.placement import NodeContext
+from shedlight.engines.spark.support.worker import prepare_worker
 from shedlight.graph import Stream
 
 STATE = "state binary"
@@ -56,7 +56,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
     pickled = pickle.dumps(step)
 
     def match(key: tuple[Any, ...], frames: Frames, state: GroupState) -> Frames:
-        keep_memory()
+        prepare_worker()
         start = time.perf_counter()
         step, chains = _build_step(pickled)
         shard = next(shard for shard, slot in step.slots.items() if slot == int(key[0]))
