@@ -54,6 +54,23 @@ sinks:
   j: {{input: joined.J, format: parquet, path: out/j}}
 """
 
+SMALL = f"""
+name: small
+sources:
+  s: {{path: in, format: parquet, time: time, id: [id], lateness: 1 s, schema: {SCHEMA}}}
+nodes: {{edge: {{}}}}
+operators:
+  keyed:
+    node: edge
+    input: [s]
+    patterns:
+      K: >
+        SELECT a.key AS key, b.id AS last
+        WHERE SEQ(a.type = 0, b.type = 1) WITHIN 6 s PARTITION BY key
+sinks:
+  k: {{input: keyed.K, format: parquet, path: out/k}}
+"""
+
 
 def _events(seconds):
     """Draw events of some keys, one of them null, out of order by less than they may be."""
@@ -66,9 +83,8 @@ def _events(seconds):
 class _Run:
     """Runs an application in stretches, each with shards of its own."""
 
-    def __init__(self, spark, folder, table):
+    def __init__(self, spark, folder, table, text=APPLICATION):
         (folder / "in").mkdir()
-        text = APPLICATION
         for name in ("in", *(f"out/{sink}" for sink in "knpj")):
             text = text.replace(f"path: {name},", f"path: {folder / name},")
             text = text.replace(f"path: {name}}}", f"path: {folder / name}}}")
@@ -136,8 +152,8 @@ def _check(run):
 
 @pytest.mark.timeout(400)
 def test_three_shards_become_two(spark, tmp_path):
-    """While partial matches are open and events wait, in keys of text and without a key."""
-    run = _Run(spark, tmp_path, _events(20))
+    """While partial matches are open and events wait, in keys of text; one of them is null."""
+    run = _Run(spark, tmp_path, _events(20), SMALL)
     run.stretch(3, 200, files=1)
     before = run.partitions("edge")
     run.stretch(2, 60, files=1, ends=True)

@@ -1,8 +1,11 @@
 """How many shards a checkpoint has: as many as asked for, or as it began with."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from shedlight.engines.spark.run import deployment
+from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
     record_sharding,
@@ -10,6 +13,7 @@ from shedlight.engines.spark.run.fingerprint import (
 )
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.sharding import Sharding, choose_sharding
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.errors import StateError
 from shedlight.graph import Stream, load_application
 from tests.engines.applications import drawn_events
@@ -65,6 +69,15 @@ def test_a_division_is_recorded(tmp_path):
     check_fingerprint(file, lines, divided)
     with pytest.raises(StateError, match="another application"):
         check_fingerprint(file, ("sources.s: parquet t",), divided)
+
+
+def test_another_number_of_shards_is_refused_where_topics_have_a_partition_for_each(tmp_path):
+    """Before anything is divided: what is in the topic was sent by these shards."""
+    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(3))
+    deployment = SimpleNamespace(channels={"edge": None})
+    found = "has 3 shards, and 2 are asked for; with `channels` there can be no others"
+    with pytest.raises(StateError, match=found):
+        deploy(None, CheckpointPaths(tmp_path), 2, lambda: deployment)  # type: ignore[arg-type,return-value]
 
 
 def test_shards_that_are_divided_anew_have_new_numbers():

@@ -57,6 +57,13 @@ def deploy(
     recorded = recorded_sharding(paths.fingerprint)
     deployment = make()
     if recorded is not None and shards not in {None, recorded.shards}:
+        if deployment.channels:
+            raise StateError(
+                f"the checkpoint {paths.root} has {recorded.shards} shards, and {shards} are "
+                "asked for; with `channels` there can be no others, for each shard has a "
+                f"partition of a topic: go on with --shards {recorded.shards}, or start with a "
+                "new checkpoint"
+            )
         divide(spark, deployment, shards)
         deployment = make()
     for node, batch in deployment.sharding.batches.items():
