@@ -19,6 +19,7 @@ from shedlight.engines.spark.outbox.outbox import (
     watermarks_of,
 )
 from shedlight.engines.spark.outbox.writers import Writer, with_writers
+from shedlight.engines.spark.run.batch_time import batch_time
 from shedlight.engines.spark.run.channels import find_channels, keep_senders
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
@@ -183,7 +184,8 @@ class Deployment:
     def _read_input(self, node: str, stream: Stream) -> InputStream:
         if stream.operator is None:
             source = self.application.sources[stream.name]
-            described, events = reader.prepare_source(source, self._frames[stream.name])
+            now = batch_time(self._spark, self.paths.query(node))
+            described, events = reader.prepare_source(source, self._frames[stream.name], now)
             events = skip_stored(events, self._skipped_before)
             watermarks = self.watermark_files(node).read(self._spark, stream.name)
             return InputStream(described, events, watermarks, (0,))

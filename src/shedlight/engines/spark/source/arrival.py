@@ -59,15 +59,15 @@ def with_declared_arrival(frame: DataFrame, declared: str) -> DataFrame:
     return frame.withColumn(ARRIVAL, F.expr(own))
 
 
-def hold_jumps(source: Source, events: DataFrame) -> DataFrame:
+def hold_jumps(source: Source, events: DataFrame, now: Column) -> DataFrame:
     """Give events whose times are too far ahead of the clock the time of those that are late.
 
     So none of them makes the watermark of its source jump. A repeated micro-batch decides the
     same, for Spark's log has its time.
     """
-    limit = f"unix_micros(current_timestamp()) + {source.max_jump}L"
-    time = quote_name(EVENT_TIME)
-    return events.withColumn(EVENT_TIME, F.expr(f"IF({time} > {limit}, {BEYOND}L, {time})"))
+    time = F.col(quote_name(EVENT_TIME))
+    held = F.when(time > now + F.lit(source.max_jump), F.lit(BEYOND)).otherwise(time)
+    return events.withColumn(EVENT_TIME, held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.types import StructType
 
@@ -178,13 +178,15 @@ def find_data_types(frame: DataFrame) -> Schema:
     return schema_of(pa.schema(own))
 
 
-def prepare_source(source: Source, frame: DataFrame) -> tuple[StreamInput, DataFrame]:
-    """Add the derived columns and the time of a source."""
+def prepare_source(
+    source: Source, frame: DataFrame, now: Column | None = None
+) -> tuple[StreamInput, DataFrame]:
+    """Add the derived columns and the time of a source; a stream has none beyond `now`."""
     frame, time = _with_derived_columns(source, frame)
     is_timed_id = source.time in source.id
     described = StreamInput(source.name, source.id, EVENT_TIME, source.lateness, is_timed_id)
     events = dead_letter.with_event_time(source, frame, time)
-    return described, hold_jumps(source, events) if events.isStreaming else events
+    return described, events if now is None else hold_jumps(source, events, now)
 
 
 def malformed_records(source: Source, frame: DataFrame) -> DataFrame:
