@@ -291,6 +291,7 @@ VERBS = [
     "plan",
     "doctor",
     "run",
+    "control",
     "recover",
     "serve",
 ]

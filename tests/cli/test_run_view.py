@@ -37,6 +37,7 @@ def watched(tmp_path):
         overrides=OverrideWatcher(tmp_path),
         on_override=watch.override,
     )
+    watch.controller = world.loop
     watch.running = SimpleNamespace(loop=world.loop, deployment=world)  # type: ignore[assignment]
     watch.begin()
     world.loop.start(world.clock)

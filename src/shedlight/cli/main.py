@@ -25,6 +25,7 @@ COMMANDS = {  # in the order of use; each is a function in a module of its name
     "plan": "Plan what to keep, from rates and processing times.",
     "doctor": "Check that Spark can work here.",
     "run": "Run an application on Spark, shedding if it must.",
+    "control": "Plan for the nodes of an application that run by themselves.",
     "recover": "Write what shedding lost, from the stored events of a run.",
     "serve": "Show a run in a browser, live or from its log.",
     "report": "Write a report about a run, from its log.",

@@ -36,6 +36,7 @@ from shedlight.engines.spark.session.paths import check_paths, local_folder
 from shedlight.engines.spark.session.preflight import check_java
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Application
+from shedlight.graph.part import alone, part_of
 from shedlight.report.summary import summary_json, summary_text
 from shedlight.runlog.aggregate import RunTotals
 
@@ -63,6 +64,12 @@ def run(  # noqa: PLR0913  # one argument per option
     ] = "spark",
     duration: Annotated[
         str | None, typer.Option(help="Stop after this time, e.g. '10 min'.")
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            help="Run this node alone; the others and `shedlight control` run elsewhere."
+        ),
     ] = None,
     once: Annotated[
         bool,
@@ -104,6 +111,11 @@ def run(  # noqa: PLR0913  # one argument per option
     seconds = None if duration is None else seconds_of("--duration", duration)
     if once and duration is not None:
         raise typer.BadParameter("--once ends by itself; leave out --duration")
+    if node is not None and (once or page or engine == "simulator"):
+        raise typer.BadParameter(
+            "--node is for a run that goes on, on Spark, and its web UI is that of `shedlight "
+            "control`; leave out --once, --page and --engine"
+        )
     if not page and (host, port, tls_cert, tls_key) != (None,) * 4:
         raise typer.BadParameter(
             "--host, --port, --tls-cert and --tls-key are for the web UI; add --page"
@@ -127,20 +139,22 @@ def run(  # noqa: PLR0913  # one argument per option
     loaded = ro.with_on_start(loaded, on_start)
     announce_compiling(patterns_of(loaded))
     # a run that sheds cannot go on from the state of one that does not
-    name = loaded.name + ("-once" if once else "")
+    name = loaded.name + ("-once" if once else f"-{node}" if node else "")
     state = checkpoint or application.parent / "state" / name
-    settings = dict(map(_setting, conf or ()))
+    settings = dict(map(read_setting, conf or ()))
     absolute = with_absolute_paths(loaded, application)
-    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl")
-    check_paths(absolute, str(state), job.log)
-    check_brokers(absolute)
+    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl", node)
+    own = part_of(alone(absolute, node), node)
+    check_paths(own, str(state), job.log)
+    check_brokers(own)
     address = page_address(host, port, token, tls_cert, tls_key) if page else None
-    with nullcontext() if address is None else _serving(job, address):
+    with nullcontext() if address is None else serving(job.log, job.checkpoint, address):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
 
-def _setting(text: str) -> tuple[str, str]:
+def read_setting(text: str) -> tuple[str, str]:
+    """Read a setting of Spark."""
     name, equals, value = text.partition("=")
     if not equals:
         raise typer.BadParameter(f"--conf takes NAME=VALUE, got {text!r}")
@@ -156,6 +170,7 @@ class _Job:
     shedder: RunShedder
     seconds: float | None
     log: Path
+    node: str | None = None  # the only one to run; None: all
 
 
 def _run_locked(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
@@ -165,7 +180,7 @@ def _run_locked(job: _Job, master: str, settings: dict[str, str], *, once: bool)
     check_java(os.environ)  # before there is a checkpoint
     if once:  # all of its micro-batches are looked at when it is over
         settings = {"spark.sql.streaming.numRecentProgressUpdates": "100000"} | settings
-    _silence_foreign_logs()
+    silence_foreign_logs()
     view = LiveView(job.application, job.log, timed=not once)
     restarts = job.application.run.restarts
     with lock_checkpoint(local_folder(str(job.checkpoint))) as lock:
@@ -223,7 +238,9 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
                 options=_options(job),
                 listener=RunListener(view.batch, view.decision, view.override),
                 locked=True,
+                node=job.node,
             )
+            view.controller = running.loop
             view.begin()
             left = None if job.seconds is None else job.seconds - view.seconds
             with _stopping_on_signals(running), running, shown(view):
@@ -232,11 +249,12 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
         close_session(session)
 
 
-def _silence_foreign_logs() -> None:
+def silence_foreign_logs() -> None:
     """Log only our own warnings: py4j logs stacks of exceptions that are raised anyway."""
     ours = logging.getLogger("shedlight")
     ours.addHandler(logging.StreamHandler())
     ours.propagate = False
+    ours.setLevel(logging.WARNING)  # else that of the root
     logging.getLogger().setLevel(logging.CRITICAL + 1)
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
@@ -254,9 +272,9 @@ def _options(job: _Job) -> "Options":
 
 
 @contextmanager
-def _serving(job: _Job, address: "Address") -> Iterator[None]:
+def serving(log: Path, checkpoint: Path, address: "Address") -> Iterator[None]:
     """Serve the web UI during the run; a port that is taken is an error before Spark starts."""
-    server = open_server(job.log, job.checkpoint, address)
+    server = open_server(log, checkpoint, address)
     with server.in_background():
         announce(server, was_given=bool(address.token))
         yield

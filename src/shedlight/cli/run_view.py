@@ -12,6 +12,9 @@ from rich.table import Table
 from shedlight import __version__
 from shedlight.control.controller import Decision
 from shedlight.engines.spark.control import event_log
+from shedlight.engines.spark.control.central import CentralController
+from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.messages import NodeReport
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.run.streaming import Live
@@ -34,6 +37,8 @@ class LiveView:
         self.totals = RunTotals()
         self.console = Console(stderr=True)
         self.running: Live | None = None  # once it runs, and if it is not over at once
+        # of the loop of the run, or of a controller apart from its nodes
+        self.controller: ControlLoop | CentralController | None = None
         self._log, self._recorder = event_log.RunLog(log), event_log.BatchRecorder()
         self._header = run_header(application, time.time(), version=__version__, timed=timed)
         self.totals.add(self._header)
@@ -57,6 +62,11 @@ class LiveView:
         catalogs = deployment.nodes[report.node].catalogs if deployment else None
         self._add(self._recorder.record(report, catalogs, *self._active_plan(report)))
 
+    def report(self, report: NodeReport) -> None:
+        """Take the micro-batches of a node that runs elsewhere."""
+        if report.batch is not None:
+            self._add(report.batch)
+
     def _add(self, record: Record) -> None:
         self.totals.add(record)
         self._log.write(record)
@@ -75,8 +85,7 @@ class LiveView:
             node = self.totals.nodes.get(name)
             if node is not None and node.status != str(health.status):
                 self._say(f"node {name}: {' '.join(str(health).split())}")
-        loop = None if self.running is None else self.running.loop
-        memory = None if loop is None else loop.memory
+        memory = None if self.controller is None else self.controller.memory
         self._add(event_log.decision_record(decision, memory))
         if memory is not None:
             self._log.write_planning_input(memory)

@@ -61,6 +61,9 @@ class Measure(Enum):
     BACKLOG = "backlog"
     BUSY = "busy"
     LATENCY = "latency"
+    FIXED = "micro_batch_fixed"
+    READING = "micro_batch_reading"
+    TRANSPORT = "transport"
 
 
 @dataclass(frozen=True, slots=True)

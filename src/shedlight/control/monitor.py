@@ -9,12 +9,14 @@ what it sends, for load on the network is what it is meant to save.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from shedlight.control.averages import Averages, Key, Measure, NodeCounts, averages, window
 from shedlight.control.observation import Observation
 from shedlight.graph.application import Stream
+from shedlight.model.snapshot import MicroBatchCosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,7 @@ def observe(
     rule = memory.rule
     recent = (*memory.recent, counts)[-rule.longest :]
     current = averages(recent, rule.events)
-    gone = {
-        key: 0.0 for key in memory.reported if key not in current and _is_zero_when_gone(key)
-    }
-    moved = {
-        key: value
-        for key, value in {**gone, **current}.items()
-        if _has_moved(value, memory.reported.get(key), rule.threshold)
-    }
+    moved = find_moved(memory.reported, current, rule.threshold)
     memory = replace(memory, recent=_still_averaged(recent, rule.events))
     if not moved:
         return memory, None
@@ -85,6 +80,16 @@ def observe(
         messages=memory.messages + 1,
         bytes=memory.bytes + len(report.encode()),
     ), report
+
+
+def find_moved(reported: Averages, current: Averages, threshold: float) -> Averages:
+    """Find the averages that are more than a threshold off what was last reported."""
+    gone = {key: 0.0 for key in reported if key not in current and _is_zero_when_gone(key)}
+    return {
+        key: value
+        for key, value in {**gone, **current}.items()
+        if _has_moved(value, reported.get(key), threshold)
+    }
 
 
 def _is_zero_when_gone(key: Key) -> bool:
@@ -132,10 +137,54 @@ def observation_of(values: Averages, time: float, interval: float) -> Observatio
         arrivals=arrivals,
         kept=typed.get(Measure.KEPT, {}),
         outputs=plain.get(Measure.OUTPUTS, {}),
-        processing_time=typed.get(Measure.TIME, {}),
-        second_moment=typed.get(Measure.MOMENT, {}),
+        processing_time=_time_of_all_types(typed.get(Measure.TIME, {})),
+        second_moment=_time_of_all_types(typed.get(Measure.MOMENT, {})),
         partial_matches=plain.get(Measure.PARTIAL_MATCHES, {}),
         backlog=nodes.get(Measure.BACKLOG, {}),
         busy=nodes.get(Measure.BUSY, {}),
         latency=nodes.get(Measure.LATENCY, {}),
+        micro_batch={
+            name: MicroBatchCosts(fixed, nodes[Measure.READING].get(name, 0.0))
+            for name, fixed in nodes.get(Measure.FIXED, {}).items()
+        },
+        transport=nodes.get(Measure.TRANSPORT, {}),
     )
+
+
+def values_of(observation: Observation) -> Averages:
+    """Take an observation apart into averages, of which `observation_of` makes it again."""
+    return dict(chain(_rates(observation), _of_patterns(observation), _of_nodes(observation)))
+
+
+def _rates(observation: Observation) -> Iterator[tuple[Key, float]]:
+    for operator, inputs in observation.arrivals.items():
+        for stream, types in inputs.items():
+            for label, rate in types.items():
+                yield Key(Measure.ARRIVALS, operator, stream, label), rate
+
+
+def _of_patterns(observation: Observation) -> Iterator[tuple[Key, float]]:
+    plain = {Measure.OUTPUTS, Measure.PARTIAL_MATCHES}
+    for measure in (Measure.KEPT, Measure.TIME, Measure.MOMENT, *plain):
+        for stream, found in getattr(observation, measure.value).items():
+            types = found if isinstance(found, Mapping) else {"": found}
+            for label, value in types.items():
+                yield Key(measure, str(stream.operator), stream, label), value
+
+
+def _of_nodes(observation: Observation) -> Iterator[tuple[Key, float]]:
+    for measure in (Measure.BACKLOG, Measure.BUSY, Measure.LATENCY, Measure.TRANSPORT):
+        for node, value in getattr(observation, measure.value).items():
+            yield Key(measure, node), value
+    for node, costs in observation.micro_batch.items():
+        yield Key(Measure.FIXED, node), costs.fixed
+        yield Key(Measure.READING, node), costs.reading
+
+
+def _time_of_all_types(
+    times: Mapping[Stream, Mapping[str, float]],
+) -> dict[Stream, Mapping[str, float] | float]:
+    """Give times that are of all types as numbers."""
+    return {
+        stream: types[""] if types.keys() == {""} else types for stream, types in times.items()
+    }

@@ -48,6 +48,8 @@ class Broker:
             f"log.dirs={folder / 'records'}\n"
             "auto.create.topics.enable=false\n"
             "offsets.topic.replication.factor=1\n"
+            "transaction.state.log.replication.factor=1\n"
+            "transaction.state.log.min.isr=1\n"
             "group.initial.rebalance.delay.ms=0\n"
             "log.retention.ms=-1\n"  # records of tests are of 1970, and would soon be removed
         )

@@ -21,7 +21,6 @@ from math import inf
 from shedlight.control.controller import ControlSettings, Decision, Memory, decide
 from shedlight.control.node_status import NodeHealth, NodeStatus
 from shedlight.control.observation import Observation
-from shedlight.control.override import Override, apply_override, current_values
 from shedlight.control.replan_trigger import DEFAULT_POLICY
 from shedlight.engines.spark.control.activity import LoopTiming, NodeActivity
 from shedlight.engines.spark.control.latest_times import with_latest
@@ -33,11 +32,14 @@ from shedlight.engines.spark.control.loop_settings import (
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.node_state import NodeState
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
-from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.control.override_store import (
+    OverrideOutcome,
+    OverrideWatcher,
+    next_override,
+)
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.tolerance import FailureLog
-from shedlight.errors import ShedlightError
 from shedlight.graph import Application, Node, Stream
 from shedlight.model.latency import LatencyModel, Target
 from shedlight.planning.plan import PlanSettings
@@ -90,6 +92,7 @@ class ControlLoop:
             for name, node in nodes.items()
         }
         self._bounded = [name for name in nodes if application.nodes[name].bound is not None]
+        self._awaited = self._bounded  # the nodes without which nothing is decided
         self._last_decision: float | None = None
         self._last_settled, self._failures = -inf, FailureLog()
         self.is_held = False  # whether bounds do not count yet
@@ -122,24 +125,16 @@ class ControlLoop:
         """
         if self._overrides is None:
             return
-        try:
-            override = self._overrides.new()
-            if override is None:
-                return
-            application = apply_override(self._application, override)
-        except ShedlightError as error:
-            outcome = OverrideOutcome(now, Override(), str(error))
-        else:
-            if application != self.memory.application:
-                self.memory = replace(self.memory, application=application)
-                kinds = {name: node.percentile for name, node in application.nodes.items()}
-                asked = override.describe(kinds) or "all is as in the file"
-                self._forced_reason = f"as was asked for, {asked}"
-            outcome = OverrideOutcome(now, current_values(application))
+        taken = next_override(self._overrides, self._application, now)
+        if taken is None:
+            return
+        if taken.application is not None and taken.application != self.memory.application:
+            self.memory = replace(self.memory, application=taken.application)
+            self._forced_reason = taken.reason
         if self._on_override is not None:
-            self._on_override(outcome)
-        elif outcome.rejected:
-            _LOG.warning("an override was rejected: %s", outcome.rejected)
+            self._on_override(taken.outcome)
+        elif taken.outcome.rejected:
+            _LOG.warning("an override was rejected: %s", taken.outcome.rejected)
 
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch; give the decision, if there was one to make."""
@@ -184,14 +179,14 @@ class ControlLoop:
 
     def _decide(self, time: float, now: float) -> Decision | None:
         """Have the controller decide, if it is due; the time is in seconds since 1970."""
-        nodes = [self._nodes[name] for name in self._bounded]
+        nodes = [self._nodes[name] for name in self._awaited]
         has_moved = any(node.has_jumped or node.has_settled for node in nodes)
         interval = JUMP_INTERVAL if has_moved else INTERVAL
         is_due = self._last_decision is None or now - self._last_decision >= interval
         if not is_due or not any(node.new_batches for node in nodes):
             return None
         idle = {name for name in self._nodes if self._is_idle(name, now)}
-        if any(not self._nodes[n].new_batches and n not in idle for n in self._bounded):
+        if any(not self._nodes[n].new_batches and n not in idle for n in self._awaited):
             return None
         windows = {
             name: node.window(self._spec(name))
@@ -211,7 +206,9 @@ class ControlLoop:
             self._on_decision(decision)
         return decision
 
-    def _make_decision(self, windows: Mapping[str, ObservationWindow], time: float) -> Decision:
+    def _make_decision(
+        self, windows: Mapping[str, ObservationWindow], time: float
+    ) -> Decision | None:
         """Have the controller decide, and activate what it planned."""
         observation = self._with_pressed_backlog(observation_of(windows, time))
         self.memory, decision = decide(

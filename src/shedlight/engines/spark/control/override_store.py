@@ -12,9 +12,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from shedlight.control.override import Override
+from shedlight.control.override import Override, apply_override, current_values
 from shedlight.engines.spark.support.atomic_file import write_atomically
-from shedlight.errors import InputError
+from shedlight.errors import InputError, ShedlightError
+from shedlight.graph import Application
 
 OVERRIDE = "override.json"
 _MAX_BYTES = 1 << 20
@@ -101,3 +102,29 @@ class OverrideWatcher:
             return None
         self._version = version
         return read_override(self._path)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOverride:
+    """A new override, and what becomes of it."""
+
+    outcome: OverrideOutcome
+    application: Application | None = None  # with its bounds and weights; None: it was rejected
+    reason: str = ""  # why there is to be a new plan
+
+
+def next_override(
+    watcher: OverrideWatcher, application: Application, now: float
+) -> TakenOverride | None:
+    """Apply an override to an application as its file has it, if there is a new one."""
+    try:
+        override = watcher.new()
+        if override is None:
+            return None
+        changed = apply_override(application, override)
+    except ShedlightError as error:
+        return TakenOverride(OverrideOutcome(now, Override(), str(error)))
+    kinds = {name: node.percentile for name, node in changed.nodes.items()}
+    asked = override.describe(kinds) or "all is as in the file"
+    outcome = OverrideOutcome(now, current_values(changed))
+    return TakenOverride(outcome, changed, f"as was asked for, {asked}")

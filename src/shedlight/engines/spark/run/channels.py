@@ -5,7 +5,7 @@ application in it, so that another application, or another version of it, has to
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,17 +16,16 @@ from shedlight.engines.spark.outbox.channel_records import (
     foreign_data,
     read_channel,
 )
-from shedlight.engines.spark.run.fingerprint import application_digest
 from shedlight.engines.spark.run.outbox_readers import Chains, read_from_other_nodes
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import KafkaAdmin, has_jvm, kafka_admin
+from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.errors import InputError, StateError
 from shedlight.graph import Application, Stream
-from shedlight.shedding.shares import Shares
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class NodeChannel:
     """The channel of a node."""
 
@@ -48,14 +47,31 @@ class NodeChannel:
 Channels = Mapping[str, NodeChannel]  # of nodes that have one
 
 
+def channel_of(
+    application: Application,
+    digest: str,
+    node: str,
+    sender: str,
+    chains: Iterable[OperatorChain],
+    streams: tuple[Stream, ...],
+) -> NodeChannel:
+    """Describe the channel of a node of an application with channels."""
+    settings = application.channels
+    if settings is None:
+        raise ValueError("the application has no channels")
+    topic = f"{settings.prefix}.{application.name}.{digest}.{node}"
+    shards = max(chain.shards.stop for chain in chains)
+    return NodeChannel(topic, settings.options, Letterhead(digest, sender), streams, shards)
+
+
 def find_channels(
     spark: SparkSession,
     application: Application,
     chains: Chains,
-    shares: Shares,
+    digest: str,
     paths: CheckpointPaths,
 ) -> Channels:
-    """Find the channels of an application, and make topics that are not there.
+    """Find the channels of nodes with these chains, and make topics that are not there.
 
     Raises:
         StateError: A topic has the records of somebody else.
@@ -70,14 +86,11 @@ def find_channels(
             "channels: Spark Connect has no JVM at hand, with which topics are made; run "
             "without Spark Connect, or leave out `channels`"
         )
-    digest = application_digest(application, shares)
     channels = {}
-    for node, streams in crossing.items():
-        topic = f"{settings.prefix}.{application.name}.{digest}.{node}"
+    for node in filter(chains.__contains__, crossing):
         sender = _sender(paths, node)
-        head = Letterhead(digest, sender or uuid.uuid4().hex[:12])
-        shards = max(chain.shards.stop for chain in chains[node])
-        channel = NodeChannel(topic, settings.options, head, streams, shards)
+        named = sender or uuid.uuid4().hex[:12]
+        channel = channel_of(application, digest, node, named, chains[node], crossing[node])
         with kafka_admin(spark, "channels", _lower_names(settings.options)) as admin:
             _prepare_topic(admin, channel, is_new=sender is None)
         channels[node] = channel

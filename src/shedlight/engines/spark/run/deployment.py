@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -22,9 +23,16 @@ from shedlight.engines.spark.outbox.writers import Writer, with_writers
 from shedlight.engines.spark.run.batch_time import batch_time
 from shedlight.engines.spark.run.channels import find_channels, keep_senders
 from shedlight.engines.spark.run.fingerprint import (
+    application_digest,
     check_fingerprint,
     fingerprint_lines,
     recorded_sharding,
+)
+from shedlight.engines.spark.run.neighbours import (
+    Neighbour,
+    announce_node,
+    keep_neighbours,
+    wait_for_neighbours,
 )
 from shedlight.engines.spark.run.node_query import (
     InputStream,
@@ -51,11 +59,12 @@ from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.checkpoint import check_logs
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import check_kafka
-from shedlight.engines.spark.support.placement import node_context
+from shedlight.engines.spark.support.placement import OperatorChain, node_context
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
 from shedlight.graph import Application, Source, Stream, with_schemas
 from shedlight.graph.kafka import KAFKA, TOPIC
+from shedlight.graph.part import part_of
 from shedlight.graph.topology import selected_key
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
@@ -88,6 +97,9 @@ class Deployment:
         readers: Who reads the outbox of each node.
         frames: The streams that DataFrames of the user read, by number.
         sharding: Into how many shards keys are divided.
+        neighbours: The nodes that these read, and that run elsewhere.
+        digest: The fingerprint that nodes and the controller have in common.
+        own: The application with the sources and sinks of these nodes alone.
     """
 
     def __init__(  # noqa: PLR0913  # what to run, where, and what is kept
@@ -102,6 +114,7 @@ class Deployment:
         given: UserStreams | None = None,
         starts_small: bool = False,
         skip_until: float | None = None,
+        node: str | None = None,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -110,36 +123,62 @@ class Deployment:
         application = with_writers(application, self._given.sinks)
         self.frames = number_streams(self._given.sources)
         self._spark, self.paths = spark, CheckpointPaths(checkpoint)
-        check_kafka(spark, application)
+        self.digest = application_digest(application, shares)
+        own = part_of(application, node)
+        check_kafka(spark, own)
         self._skipped_before = skipped_before(
             self.paths.skipped_before, skip_until, has_begun=self.paths.fingerprint.exists()
         )
-        self._begin = begin = self._find_starting_offsets(application)
+        self._begin = self._find_starting_offsets(own)
         self._frames = dict(self._given.sources) | {
             name: self._read_source(source, starts_small=starts_small)
-            for name, source in application.sources.items()
+            for name, source in own.sources.items()
             if name not in self._given.sources
         }
         data_types = {
             name: reader.find_data_types(frame) for name, frame in self._frames.items()
         }
         self.application = with_schemas(application, data_types)
+        self.own = part_of(self.application, node)
         self.sharding = choose_sharding(
             recorded_sharding(self.paths.fingerprint), shards, count_cores(spark)
         )
-        self.chains = self.sharding.chains(self.application)
-        self.channels = find_channels(spark, application, self.chains, shares, self.paths)
+        self._find_channels(application, node)
         lines = fingerprint_lines(self.application, shares)
         check_fingerprint(self.paths.fingerprint, lines, self.sharding)
-        keep_senders(self.channels, self.paths)
-        keep_skipped(self.paths.skipped_before, self._skipped_before)
-        for name, offsets in begin.items():
-            keep_starting_offsets(self.paths.starting_offsets(name), offsets)
-        self.readers = outbox_readers(self.application, self.chains, self.paths, self.frames)
+        self._keep_beginning()
+        self.readers = outbox_readers(self.own, self.chains, self.paths, self.frames)
         self.context = node_context(self.application, shares)
         self.nodes: dict[str, NodeQuery] = {}
-        for node in self.chains:
-            self._open_node(node, shares, plan)
+        for name in self.chains:
+            self._open_node(name, shares, plan)
+        if node is not None and node in self.channels:
+            known = Neighbour(self.channels[node], self.chains[node], self.nodes[node].outputs)
+            announce_node(spark, self.application, node, known, self.sharding.shards)
+
+    def _find_channels(self, application: Application, node: str | None) -> None:
+        """Find the operator chains and channels of nodes here, and of those that they read."""
+        chains = self.sharding.chains(self.application)
+        self.chains = chains if node is None else {node: chains[node]}
+        self.channels = find_channels(
+            self._spark, application, self.chains, self.digest, self.paths
+        )
+        self.neighbours = wait_for_neighbours(
+            self._spark, application, self.digest, self._read_elsewhere(), self.paths
+        )
+
+    def _keep_beginning(self) -> None:
+        """Write down what a checkpoint keeps from its beginning on."""
+        keep_senders(self.channels, self.paths)
+        keep_neighbours(self.neighbours, self.paths)
+        keep_skipped(self.paths.skipped_before, self._skipped_before)
+        for name, offsets in self._begin.items():
+            keep_starting_offsets(self.paths.starting_offsets(name), offsets)
+
+    def _read_elsewhere(self) -> set[str]:
+        """Name the nodes that are read, and run elsewhere."""
+        read = (s for chains in self.chains.values() for c in chains for s in c.external)
+        return {self._node_of(s) for s in read if s.operator} - self.chains.keys()
 
     def _open_node(self, node: str, shares: Shares, plan: Shares | None) -> None:
         """Write the query of a node, and have its first plan be active."""
@@ -177,6 +216,8 @@ class Deployment:
 
     def _read_outbox_of(self, node: str) -> DataFrame:
         """Read what a node has for others, from its channel if it has one."""
+        if node in self.neighbours:
+            return self.neighbours[node].channel.read(self._spark)
         if node in self.channels:
             return self.channels[node].read(self._spark)
         return self._read_outbox(node, streaming=True)
@@ -191,16 +232,25 @@ class Deployment:
             return InputStream(described, events, watermarks, (0,))
         written_by = self._node_of(stream)
         outbox = self._read_outbox_of(written_by)
-        described, columns = outside_input(stream, self.nodes[written_by].outputs[stream])
+        outputs, chains = self._known_of(written_by)
+        described, columns = outside_input(stream, outputs[stream])
         events = events_of(outbox, stream, columns)
-        marks = marks_of if written_by in self.channels else watermarks_of
+        marks = watermarks_of if self.application.channels is None else marks_of
         watermarks = marks(outbox, stream.operator)
         origins = next(
             tuple(chain.shards)
-            for chain in self.chains[written_by]
+            for chain in chains
             if any(spec.name == stream.operator for spec in chain.operators)
         )
         return InputStream(described, events, watermarks, origins, packed_of(outbox, stream))
+
+    def _known_of(
+        self, node: str
+    ) -> tuple[Mapping[Stream, pa.Schema], tuple[OperatorChain, ...]]:
+        """Give the columns of what a node finds, and its operator chains."""
+        if node in self.neighbours:
+            return self.neighbours[node].outputs, self.neighbours[node].chains
+        return self.nodes[node].outputs, self.chains[node]
 
     def watermark_files(self, node: str) -> WatermarkFiles:
         """Find the watermark files of a node."""
@@ -236,6 +286,7 @@ class Deployment:
                 names,
             )
             for spec in operators_reading(self.application, source)
+            if spec.node in self.nodes
         ]
         return reduce(DataFrame.unionByName, late)
 

@@ -57,7 +57,7 @@ def deploy(
     recorded = recorded_sharding(paths.fingerprint)
     deployment = make()
     if recorded is not None and shards not in {None, recorded.shards}:
-        if deployment.channels:
+        if deployment.channels or deployment.neighbours:
             raise StateError(
                 f"the checkpoint {paths.root} has {recorded.shards} shards, and {shards} are "
                 "asked for; with `channels` there can be no others, for each shard has a "

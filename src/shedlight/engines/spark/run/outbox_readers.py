@@ -61,7 +61,8 @@ def outbox_readers(
         *_node_readers(application, chains, paths, frames),
         *_delivery_readers(application, paths),
     ):
-        readers[node].append(reader)
+        if node in readers:  # others are run elsewhere
+            readers[node].append(reader)
     return readers
 
 

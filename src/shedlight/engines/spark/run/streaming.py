@@ -11,21 +11,25 @@ a core.
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Self
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.spark.control.activity import LoopTiming
+from shedlight.engines.spark.control.kafka_links import NodeLink
 from shedlight.engines.spark.control.latest_times import with_latest
 from shedlight.engines.spark.control.loop import ControlLoop
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
+from shedlight.engines.spark.control.remote_loop import RemoteLoop
 from shedlight.engines.spark.control.sample_tracker import build_tracker, follow_sample
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
@@ -55,6 +59,7 @@ from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.spark_errors import translating_spark_errors
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application, OnStart
+from shedlight.graph.part import alone
 from shedlight.shedding.shares import Shares, sheddable, sheddable_by_pressure
 
 _TRIED_AGAIN = "the run goes on without, and the next micro-batch tries again"
@@ -131,6 +136,7 @@ class Live:
         options: How to run; None: as `run` of the application says.
         listener: What to call when something happens.
         locked: Whether the caller has the lock of the checkpoint, and keeps it.
+        node: The only node to run; its controller and the others are elsewhere. None: all.
 
     Raises:
         InputError: A source cannot be read, or what was given for one or for a sink is not
@@ -154,7 +160,9 @@ class Live:
         options: Options | None = None,
         listener: RunListener | None = None,
         locked: bool = False,
+        node: str | None = None,
     ) -> None:
+        application = alone(application, node)
         self._options = options or Options(**application.run.given)
         self._listener = listener or RunListener()
         self._spark, self._clock = spark, RunClock()
@@ -173,26 +181,14 @@ class Live:
                 given=UserStreams(sources or {}, sinks or {}),
                 starts_small=can_double(spark),
                 skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
+                node=node,
             )
             self.deployment = deploy(spark, CheckpointPaths(folder), self._options.shards, make)
-            self._columns = FileColumns(self.deployment.application)
+            self._columns = FileColumns(self.deployment.own)
             self._columns.check()
             self._held = held.pop_all()
-        self.loop = None
-        if shares is None:
-            self.loop = ControlLoop(
-                self.deployment.application,
-                self.deployment.nodes,
-                self._options.settings,
-                on_decision=self._listener.on_decision,
-                overrides=OverrideWatcher(folder),
-                on_override=self._listener.on_override,
-                timing=LoopTiming(
-                    clock=self._clock.steady,
-                    is_busy=lambda node: self._supervisor.is_busy(_query_name(node)),
-                    trigger=self._options.trigger,
-                ),
-            )
+        self._link: NodeLink | None = None
+        self.loop = self._control_loop(folder, node) if shares is None else None
         readers, paths = self.deployment.readers, self.deployment.paths
         self._retention = Retention(paths, readers, self._options.retention)
         self._stopping, self._failures = threading.Event(), FailureLog()
@@ -220,6 +216,30 @@ class Live:
             chains = self.deployment.chains.items()
             self._catch_up = CatchUp(self.loop, (n for n, each in chains if source_names(each)))
         self._admitting_little: set[str] = set()  # nodes whose sources let in little as yet
+
+    def _control_loop(self, folder: Path, node: str | None) -> ControlLoop:
+        timing = LoopTiming(
+            clock=self._clock.steady,
+            is_busy=lambda name: self._supervisor.is_busy(_query_name(name)),
+            trigger=self._options.trigger,
+        )
+        deployment = self.deployment
+        if node is not None:
+            digest = deployment.digest
+            self._link = NodeLink(self._spark, deployment.application, digest)
+            planned, taken = deployment.nodes[node], deployment.paths.taken
+            return RemoteLoop(
+                deployment.application, node, planned, self._link, taken, timing=timing
+            )
+        return ControlLoop(
+            deployment.application,
+            deployment.nodes,
+            self._options.settings,
+            on_decision=self._listener.on_decision,
+            overrides=OverrideWatcher(folder),
+            on_override=self._listener.on_override,
+            timing=timing,
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -289,6 +309,9 @@ class Live:
             self._supervisor.stop()
         finally:  # the JVM may be gone
             self._held.close()
+            if self._link is not None:
+                with suppress(Py4JError):
+                    self._link.close()
 
     def ask_to_stop(self) -> None:
         """Let `wait` end; whoever waits stops the queries."""
@@ -319,7 +342,7 @@ class Live:
                 starters[f"channel {node}"] = partial(self._start_channel, node)
         return starters | {
             name: partial(lambda name: self.deployment.delivery(name).start(interval), name)
-            for name in delivery_names(self.deployment.application)
+            for name in delivery_names(self.deployment.own)
         }
 
     def _start_node(self, node: str) -> StreamingQuery:

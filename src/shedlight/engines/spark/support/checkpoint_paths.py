@@ -13,6 +13,8 @@ checkpoint/
     deliveries/<name>    Spark's checkpoint of a delivery to a sink or side output
     <source>.offsets     where the first run began to read a topic of Kafka
     skipped.before       before which arrival events are skipped, if any are
+    senders/<node>       as who a node writes that runs elsewhere and is read
+    taken                the last plan that was taken of a controller elsewhere
     override.json        bounds and weights changed at run time
     lock                 the process that runs the application
 """
@@ -72,6 +74,15 @@ class CheckpointPaths:
     def sender(self, node: str) -> Path:
         """Find the file that says as who a node writes to its channel."""
         return self.root / node / "sender"
+
+    def sender_of(self, node: str) -> Path:
+        """Find the file that says as who a node writes that runs elsewhere."""
+        return self.root / "senders" / node
+
+    @property
+    def taken(self) -> Path:
+        """The file with the last plan that was taken of a controller elsewhere."""
+        return self.root / "taken"
 
     @property
     def skipped_before(self) -> Path:

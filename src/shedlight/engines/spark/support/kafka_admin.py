@@ -103,12 +103,17 @@ class KafkaAdmin:
             for topic in topics
         }
 
-    def create_topic(self, topic: str, partitions: int) -> None:
-        """Make a topic; the brokers say how often it is replicated."""
+    def create_topic(
+        self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Make a topic with settings; the brokers say how often it is replicated."""
         optional = self.jvm.java.util.Optional
         new_topic = self.jvm.org.apache.kafka.clients.admin.NewTopic
+        wanted = self.jvm.java.util.HashMap()
+        for name, text in (settings or {}).items():
+            wanted.put(name, text)
         made = self.jvm.java.util.ArrayList()
-        made.add(new_topic(topic, optional.of(partitions), optional.empty()))
+        made.add(new_topic(topic, optional.of(partitions), optional.empty()).configs(wanted))
         self._answer(self.client.createTopics(made).all())
 
     def offsets(self, partitions: Mapping[str, Sequence[int]], *, first: bool) -> Offsets:
@@ -130,16 +135,22 @@ class KafkaAdmin:
         return future.get(_ANSWER_WITHIN_S, self.jvm.java.util.concurrent.TimeUnit.SECONDS)
 
 
+def client_settings(jvm: Any, options: Mapping[str, str]) -> Any:  # noqa: ANN401  # of Java
+    """Give the options that are for Kafka's client as it takes them."""
+    settings = jvm.java.util.Properties()
+    for name, text in options.items():
+        if name.startswith(_PREFIX):
+            settings.put(name.removeprefix(_PREFIX), text)
+    return settings
+
+
 @contextmanager
 def kafka_admin(
     spark: SparkSession, what: str, options: Mapping[str, str]
 ) -> Iterator[KafkaAdmin]:
     """Connect to the cluster that options name; an error says what needs it."""
     jvm: Any = spark._jvm  # noqa: SLF001  # as PySpark's own connectors do
-    settings = jvm.java.util.Properties()
-    client_options = {n: text for n, text in options.items() if n.startswith(_PREFIX)}
-    for name, text in client_options.items():
-        settings.put(name.removeprefix(_PREFIX), text)
+    settings = client_settings(jvm, options)
     settings.put("default.api.timeout.ms", str(_ANSWER_WITHIN_S * 1000))
     settings.put("request.timeout.ms", str(_ANSWER_WITHIN_S * 500))
     client = None
