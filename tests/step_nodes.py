@@ -8,7 +8,7 @@ import json
 import random
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from shedlight.engines.spark.support.placement import (
     operator_chains,
 )
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
+from shedlight.engines.spark.support.versions import Versions, next_versions
 from shedlight.graph import Application, OperatorSpec, Stream
 from shedlight.graph.application import parse_stream
 from shedlight.language.ast.expression import Attribute
@@ -47,7 +48,7 @@ from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS
 from shedlight.matching.permuted import row_column
 from shedlight.shedding.shares import Shares
-from tests.law import Kept
+from tests.law import BEGINNING, Kept
 
 SHARDS = 2
 _KEY = Attribute("", ("key",))
@@ -77,6 +78,19 @@ class StepNode:
         self.read: dict[str, int] = {}  # the latest timestamps in all micro-batches
         self.latest: dict[str, int] = {}  # of which the driver knows these
 
+    def go_on(self, before: "StepNode", versions: Versions) -> None:
+        """Take over from the node before the application changed."""
+        for shard, (chain, _) in self.states.items():
+            self.states[shard] = chain, from_bytes(chain, to_bytes(*before.states[shard]))
+        self.batch, self.after = before.batch, before.after
+        self.read, self.latest = before.read, before.latest
+        self.inbox.updates = before.inbox.updates
+        self.inbox.events |= {
+            stream: tables
+            for stream, tables in before.inbox.events.items()
+            if not versions.has_changed(stream, versions.number - 1)
+        }
+
     def plan(self, shares: Shares, heavy: tuple[int, ...]) -> BatchPlan:
         """Write the plan of the next micro-batch down, and read it again."""
         whole = {
@@ -98,9 +112,12 @@ class StepNode:
 class StepWorld:
     """All nodes of an application over the events of its source."""
 
-    def __init__(self, application: Application, shares: Shares) -> None:
+    def __init__(
+        self, application: Application, shares: Shares, versions: Versions | None = None
+    ) -> None:
         self.application = application
-        self.context = node_context(application, shares)
+        context = node_context(application, shares)
+        self.context = replace(context, versions=versions or Versions())
         self.nodes: dict[str, StepNode] = {}
         self._readers: dict[Stream, list[str]] = defaultdict(list)
         self.outputs: dict[Stream, list[pa.Table]] = defaultdict(list)
@@ -130,6 +147,32 @@ class StepWorld:
         chain = next(c for c in node.chains if stream in c.spec.placement.outputs)
         shards = tuple(chain.spec.placement.shards)
         return outside_input(stream, chain.definition.outputs[stream]), shards
+
+    def changed(self, application: Application, shares: Shares) -> "StepWorld":
+        """Go on with another application, as a restart of the run does.
+
+        Of patterns that are others than they were, nothing is left of what they found.
+        """
+        latest: dict[str, int] = {}
+        for node in self.nodes.values():
+            for name, time in node.read.items():
+                latest[name] = max(time, latest.get(name, time))
+        versions = next_versions(self.application, application, self.context.versions, latest)
+        new = StepWorld(application, shares, versions)
+        new.heavy = self.heavy
+        before = versions.number - 1
+        new.outputs |= {
+            stream: tables
+            for stream, tables in self.outputs.items()
+            if not versions.has_changed(stream, before)
+        }
+        began = versions.began(versions.patterns, before)
+        new.record = [each for each in self.record if each.stream not in began]
+        new.record += [Kept(s, BEGINNING, time, 0.0) for s, time in began.items()]
+        for name, node in new.nodes.items():
+            if name in self.nodes:
+                node.go_on(self.nodes[name], versions)
+        return new
 
     def send(self, source: str, events: pa.Table) -> None:
         """Have events of a source arrive."""

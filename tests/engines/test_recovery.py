@@ -3,10 +3,24 @@
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shedlight.engines.recovery import TimeRange, cut_behind, find_missed, run_in_pieces
+from shedlight.cli.future_events import FutureCounts
+from shedlight.cli.malformed import MalformedRecords
+from shedlight.cli.stored_events import StoredEvents
+from shedlight.engines import event_pieces
+from shedlight.engines.event_pieces import EventPieces
+from shedlight.engines.recovery import (
+    TimeRange,
+    cut_behind,
+    cut_pieces,
+    find_missed,
+    match_stored,
+    run_in_pieces,
+)
 from shedlight.engines.tables import run_application, run_operator
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream
 from shedlight.graph.application import SideOutput, build_application
@@ -88,7 +102,8 @@ def test_delivered_and_missed_are_all_matches_and_none_twice(steps, since, until
     def run(operator, tables):
         return run_in_pieces(operator, tables, pieces)
 
-    found = find_missed(APPLICATION, stored, came, TimeRange(since, until), run)
+    results = match_stored(APPLICATION, stored, until, run)
+    found = find_missed(APPLICATION, results, came, TimeRange(since, until))
     for name, each in found.items():
         wanted = [
             row["id"] for row in matches[name].to_pylist() if since <= row["time"] <= until
@@ -98,6 +113,23 @@ def test_delivered_and_missed_are_all_matches_and_none_twice(steps, since, until
         assert sorted(missed + delivered) == sorted(wanted)
         assert (each.matches, each.delivered) == (len(wanted), len(delivered))
         assert set(missed).isdisjoint(came[name].to_pylist())
+
+
+@settings(max_examples=15)
+@given(events, st.integers(0, 60), st.integers(1, 5))
+def test_a_pattern_that_began_later_sees_later_events(steps, time, number):
+    """And the others of its operator see all."""
+
+    def in_pieces(operator, tables):
+        return run_in_pieces(operator, tables, number, began={"Alone": time})
+
+    ordered = table(steps).sort_by([("at", "ascending"), ("n", "ascending")])
+    later = ordered.filter(pc.greater_equal(ordered["at"], time))
+    found = by_sink(run_application(APPLICATION, {"s": ordered}, run=in_pieces))
+    whole = by_sink(run_application(APPLICATION, {"s": ordered}))
+    alone = by_sink(run_application(APPLICATION, {"s": later}))
+    assert found["alone"]["id"].to_pylist() == alone["alone"]["id"].to_pylist()
+    assert found["pairs"]["id"].to_pylist() == whole["pairs"]["id"].to_pylist()
 
 
 @settings(max_examples=15)
@@ -126,14 +158,49 @@ def test_what_arrives_behind_a_stretch_is_left_out(steps, until):
     assert not len(left) or left["at"].to_pylist()[-1] <= until
 
 
+@settings(max_examples=25)
+@given(events, st.integers(-5, 90), st.integers(1, 5))
+def test_pieces_end_where_the_whole_does(steps, until, size):
+    """Wherever they are cut."""
+    stored = table(steps)
+
+    def pieces():
+        tables = [stored.slice(at, size) for at in range(0, len(stored), size)]
+        return EventPieces(stored.schema, len(tables), iter(tables))
+
+    cut = cut_pieces(SOURCE, pieces(), pieces(), until)
+    left = pa.concat_tables([stored.slice(0, 0), *cut.tables])
+    assert left.to_pylist() == cut_behind(SOURCE, stored, until).to_pylist()
+
+
+def test_large_files_are_matched_in_pieces(tmp_path, monkeypatch):
+    """Up to a time, with a pattern that came later."""
+    monkeypatch.setattr(event_pieces, "EVENTS_PER_PIECE", 16)
+    steps = [(number % 5, number * 7 % 3) for number in range(100)]
+    pq.write_table(table(steps), tmp_path / "stored.parquet")
+    until, began = 150, {"Alone": 60}
+    file = f"s={tmp_path / 'stored.parquet'}"
+    stored = StoredEvents(APPLICATION, tmp_path, [file], until)
+    left_out, future = MalformedRecords(), FutureCounts()
+
+    def whole(operator, tables):
+        return run_in_pieces(operator, tables, 1, began=began)
+
+    found = by_sink(stored.match(began, left_out, future))
+    wanted = by_sink(match_stored(APPLICATION, {"s": table(steps)}, until, whole))
+    assert {name: each.to_pylist() for name, each in found.items()} == {
+        name: each.to_pylist() for name, each in wanted.items()
+    }
+    assert all(len(each) for each in found.values())
+
+
 def test_without_an_end_nothing_is_left_out():
     """And the times of what was missed are those of a sink."""
     stored = table([(1, 0), (1, 1)])
     assert cut_behind(SOURCE, stored, None) is stored
     none = pa.array([], pa.string())
-    missed = find_missed(APPLICATION, {"s": stored}, {"pairs": none}, TimeRange())[
-        "pairs"
-    ].missed
+    results = match_stored(APPLICATION, {"s": stored}, None)
+    missed = find_missed(APPLICATION, results, {"pairs": none}, TimeRange())["pairs"].missed
     assert missed.column_names[:4] == ["source", "time", "id", "events"]
     assert missed.schema.field("time").type == pa.timestamp("us", tz="UTC")
     assert len(missed) == 1
@@ -146,13 +213,9 @@ def test_malformed_records_are_left_out():
     stored = table([(1, 0), (1, 1), (1, 0)])
     stored = stored.set_column(0, "at", pa.array([1, None, 3], pa.int64()))
     seen: list[pa.Table] = []
-    found = find_missed(
-        application,
-        {"s": stored},
-        {"pairs": pa.array([], pa.string())},
-        TimeRange(None, 2),
-        on_malformed=seen.append,
-    )
+    results = match_stored(application, {"s": stored}, 2, on_malformed=seen.append)
+    none = pa.array([], pa.string())
+    found = find_missed(application, results, {"pairs": none}, TimeRange(None, 2))
     assert found["pairs"].matches == 0
     assert [len(records) for records in seen] == [0], (
         "it arrived behind the last event of the stretch"

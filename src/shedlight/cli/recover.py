@@ -10,27 +10,25 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
-from shedlight.cli.console import announce_compiling, patterns_of, progress_bar, say
+from shedlight.cli.console import say
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedRecords
 from shedlight.cli.options import ApplicationFile, Json, check_zone, time_of
-from shedlight.cli.source_files import read_sources, with_absolute_paths
+from shedlight.cli.source_files import with_absolute_paths
+from shedlight.cli.stored_events import StoredEvents
 from shedlight.engines.event_files import format_of, write_events
-from shedlight.engines.recovery import Recovery, TimeRange, find_missed, run_in_pieces
-from shedlight.engines.spark.run.fingerprint import check_patterns
+from shedlight.engines.recovery import Recovery, TimeRange, find_missed
+from shedlight.engines.spark.run.fingerprint import check_patterns, read_record
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.support.checkpoint import is_in_use
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
 from shedlight.engines.spark.support.shed_record import FirstShed, first_shed, read_until
-from shedlight.engines.tables import Result
 from shedlight.errors import InputError, StateError, known_names
 from shedlight.graph import Application
-from shedlight.matching.operators.cep_operator import CepOperator
 from shedlight.text_table import align_columns
 from shedlight.why.words import write_time
 
-_PIECE = 200_000  # how many events are matched between two steps of the progress bar
 _FORMAT = ".parquet"  # of the files in a folder
 
 
@@ -101,13 +99,8 @@ def recover(  # noqa: PLR0913  # one argument per option
     shed = run.check()
     ids = _delivered(loaded, names, delivered or [])
     left_out, future = MalformedRecords(), FutureCounts()
-    inputs = input_ or []
-    tables = read_sources(
-        loaded, application.parent, inputs, on_malformed=left_out.add, on_future=future.add
-    )
-    announce_compiling(patterns_of(loaded))
-    progress = _Progress(len(loaded.operators))
-    found = find_missed(loaded, tables, ids, stretch, progress.run, left_out.add)
+    stored = StoredEvents(loaded, application.parent, input_ or [], stretch.until)
+    found = find_missed(loaded, stored.match(run.began, left_out, future), ids, stretch)
     left_out.report(None)
     future.report("allow for more by `max_jump` of the source")
     for name, place in places.items():
@@ -127,6 +120,14 @@ class _Run:
     application: Application
     paths: CheckpointPaths
     stretch: TimeRange
+
+    @property
+    def began(self) -> Mapping[str, int]:
+        """From when on patterns have seen events that came with a change, by name."""
+        record = read_record(self.paths.fingerprint)
+        if record is None:
+            return {}
+        return {stream.name: each.time for stream, each in record.versions.patterns.items()}
 
     def check(self) -> list[FirstShed]:
         """See that what is recovered is not delivered later; say since when nodes shed."""
@@ -160,20 +161,6 @@ class _Run:
             f"{where}; if it goes on from its checkpoint, it may deliver what is later than "
             "that itself, with the same ids"
         )
-
-
-class _Progress:
-    """Runs operators one after the other, with a bar for each that takes long."""
-
-    def __init__(self, number: int) -> None:
-        self._number, self._done = number, 0
-
-    def run(self, operator: CepOperator, tables: Sequence[pa.Table]) -> Result:
-        """Run an operator piece by piece."""
-        self._done += 1
-        pieces = max(1, sum(map(len, tables)) // _PIECE)
-        with progress_bar(f"matching, {self._done} of {self._number}", pieces) as advance:
-            return run_in_pieces(operator, tables, pieces, advance)
 
 
 def _chosen(application: Application, asked: Sequence[str]) -> list[str]:

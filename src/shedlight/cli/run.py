@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -31,6 +31,7 @@ from shedlight.cli.serve import (
 )
 from shedlight.cli.simulate import simulate
 from shedlight.cli.source_files import with_absolute_paths
+from shedlight.cli.watch import FileWatch
 from shedlight.engines.spark.session.brokers import check_brokers
 from shedlight.engines.spark.session.paths import check_paths, local_folder
 from shedlight.engines.spark.session.preflight import check_java
@@ -42,14 +43,13 @@ from shedlight.runlog.aggregate import RunTotals
 
 if TYPE_CHECKING:  # Spark takes a second to import
     from shedlight.cli.run_view import LiveView
-    from shedlight.engines.spark.run.streaming import Live, Options
+    from shedlight.engines.spark.run.streaming import Options
     from shedlight.page.server import Address
 
 
 RunShedder = Literal["global", "local", "none"]
 
 _RESTARTS = 5  # how often in a row Spark is started again
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def run(  # noqa: PLR0913  # one argument per option
@@ -99,6 +99,13 @@ def run(  # noqa: PLR0913  # one argument per option
     retention: ro.Retention = None,
     record_retention: ro.RecordRetention = None,
     on_start: ro.OnStartOption = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="When the application file changes, go on with what is unchanged in it.",
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
     page: Annotated[bool, typer.Option("--page", help="Serve the web UI of the run.")] = False,
     host: Host = None,
@@ -109,8 +116,7 @@ def run(  # noqa: PLR0913  # one argument per option
 ) -> None:
     """Run an application on Spark; it sheds what its nodes cannot match within their bounds."""
     seconds = None if duration is None else seconds_of("--duration", duration)
-    if once and duration is not None:
-        raise typer.BadParameter("--once ends by itself; leave out --duration")
+    ro.check_end(once=once, duration=duration, watch=watch)
     if node is not None and (once or page or engine == "simulator"):
         raise typer.BadParameter(
             "--node is for a run that goes on, on Spark, and its web UI is that of `shedlight "
@@ -135,22 +141,34 @@ def run(  # noqa: PLR0913  # one argument per option
     }
     if once:
         ro.check_once(**times, on_start=on_start)
-    loaded = ro.with_run_options(load_with_warnings(application), shards, restarts, **times)
-    loaded = ro.with_on_start(loaded, on_start)
-    announce_compiling(patterns_of(loaded))
+    read = partial(
+        _read_file,
+        application,
+        lambda loaded: ro.with_on_start(
+            ro.with_run_options(loaded, shards, restarts, **times), on_start
+        ),
+    )
+    watched = FileWatch(application, read) if watch else None
+    loaded = read()
     # a run that sheds cannot go on from the state of one that does not
     name = loaded.name + ("-once" if once else f"-{node}" if node else "")
     state = checkpoint or application.parent / "state" / name
     settings = dict(map(read_setting, conf or ()))
-    absolute = with_absolute_paths(loaded, application)
-    job = _Job(absolute, state, shedder, seconds, log or state / "log.jsonl", node)
-    own = part_of(alone(absolute, node), node)
+    job = _Job(loaded, state, shedder, seconds, log or state / "log.jsonl", node, watched)
+    own = part_of(alone(loaded, node), node)
     check_paths(own, str(state), job.log)
     check_brokers(own)
     address = page_address(host, port, token, tls_cert, tls_key) if page else None
     with nullcontext() if address is None else serving(job.log, job.checkpoint, address):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
+
+
+def _read_file(file: Path, with_options: Callable[[Application], Application]) -> Application:
+    """Read an application file to run it; paths in it are from where it is."""
+    loaded = with_absolute_paths(with_options(load_with_warnings(file)), file)
+    announce_compiling(patterns_of(loaded))
+    return loaded
 
 
 def read_setting(text: str) -> tuple[str, str]:
@@ -171,6 +189,7 @@ class _Job:
     seconds: float | None
     log: Path
     node: str | None = None  # the only one to run; None: all
+    watch: FileWatch | None = None  # of the application file, if it is watched
 
 
 def _run_locked(job: _Job, master: str, settings: dict[str, str], *, once: bool) -> RunTotals:
@@ -205,7 +224,8 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
         open_session,
     )
 
-    application, checkpoint = job.application, str(job.checkpoint)
+    changed = None if job.watch is None else job.watch.application
+    application, checkpoint = changed or job.application, str(job.checkpoint)
     if sys.stderr.isatty():
         say("starting Spark ...")
     session = open_session(
@@ -215,7 +235,7 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
         inherited=(start.lock,),
     )
     try:
-        from shedlight.cli.run_view import shown  # noqa: PLC0415
+        from shedlight.cli.run_loop import run_until_over  # noqa: PLC0415
         from shedlight.engines.spark.run.finite import run_on_spark  # noqa: PLC0415
         from shedlight.engines.spark.run.streaming import Live, RunListener  # noqa: PLC0415
         from shedlight.engines.spark.support.spark_errors import translating_spark_errors  # noqa: PLC0415
@@ -231,20 +251,22 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
                     locked=True,
                 )
                 return
-            view.running = running = Live(
-                application,
-                session,
-                checkpoint=checkpoint,
-                options=_options(job),
-                listener=RunListener(view.batch, view.decision, view.override),
-                locked=True,
-                node=job.node,
-            )
-            view.controller = running.loop
-            view.begin()
-            left = None if job.seconds is None else job.seconds - view.seconds
-            with _stopping_on_signals(running), running, shown(view):
-                running.wait(left)
+            listener = RunListener(view.batch, view.decision, view.override)
+
+            def begin(application: Application) -> Live:
+                view.running = Live(
+                    application,
+                    session,
+                    checkpoint=checkpoint,
+                    options=_options(job, application),
+                    listener=listener,
+                    locked=True,
+                    node=job.node,
+                )
+                view.controller = view.running.loop
+                return view.running
+
+            run_until_over(application, begin, view, job.seconds, job.watch)
     finally:
         close_session(session)
 
@@ -259,11 +281,11 @@ def silence_foreign_logs() -> None:
     logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)
 
 
-def _options(job: _Job) -> "Options":
+def _options(job: _Job, application: Application) -> "Options":
     from shedlight.engines.spark.control.loop import micro_batch_settings  # noqa: PLC0415
     from shedlight.engines.spark.run.streaming import Options  # noqa: PLC0415
 
-    options = Options(**job.application.run.given)
+    options = Options(**application.run.given)
     if job.shedder == "none":
         return replace(options, shares={})
     settings = micro_batch_settings()
@@ -296,21 +318,3 @@ def _interruptible() -> Iterator[None]:
         if interrupts:
             raise KeyboardInterrupt from None
         raise
-
-
-@contextmanager
-def _stopping_on_signals(running: "Live") -> Iterator[None]:
-    """Stop after the micro-batch at Ctrl-C or SIGTERM; at the second one at once."""
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        for received in _STOP_SIGNALS:
-            signal.signal(received, signal.default_int_handler)
-        say("stopping after this micro-batch ...")
-        running.ask_to_stop()
-
-    before = {number: signal.signal(number, stop) for number in _STOP_SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -63,6 +63,13 @@ OnStartOption = Annotated[
 ]
 
 
+def check_end(*, once: bool, duration: str | None, watch: bool) -> None:
+    """See that a run over all that there is is asked for nothing that it cannot be."""
+    asked = {"--duration": duration is not None, "--watch": watch}
+    for name in (name for name, is_asked in asked.items() if once and is_asked):
+        raise typer.BadParameter(f"--once ends by itself; leave out {name}")
+
+
 def with_on_start(application: Application, text: str | None) -> Application:
     """Have an application begin as the command line says."""
     if text is None:

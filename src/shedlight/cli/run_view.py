@@ -55,6 +55,12 @@ class LiveView:
             self._began = time.monotonic()
             self._log.write(self._header)
 
+    def begin_changed(self, application: Application) -> None:
+        """Log that the run goes on with another application."""
+        timed, now = self._header.timed, time.time()
+        self._header = run_header(application, now, version=__version__, timed=timed)
+        self._add(self._header)
+
     def batch(self, report: MicroBatchReport) -> None:
         """Take a micro-batch."""
         self.begin()

@@ -9,6 +9,7 @@ upstream, so that it waits for nothing that cannot come any more.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,21 +27,30 @@ from shedlight.errors import InputError
 from shedlight.graph import Application, OperatorSpec, Source, Stream, operator_order
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
+    Masks,
     build_operator,
     new_operator_state,
     schema_of,
     step_operator,
 )
 from shedlight.matching.operators.reorder import FOREVER, NEVER, StreamInput
+from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.output.complex_events import EVENTS, ID, TIME
 
 OnPiece = Callable[[], None]
 
 
 class OperatorRun:
-    """An operator over pieces: its state, and what it has found."""
+    """An operator over pieces: its state, and what it has found.
 
-    def __init__(self, operator: CepOperator) -> None:
+    Patterns that `began` at a time see no events from before it.
+    """
+
+    def __init__(
+        self, operator: CepOperator, began: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        names = {matcher.name for matcher in operator.matchers}
+        self._began = {name: time for name, time in began.items() if name in names}
         self._operator, self._state = operator, new_operator_state(operator)
         self._ready = 0
         self._found: dict[str, list[pa.Table]] = {m.name: [] for m in operator.matchers}
@@ -61,7 +71,7 @@ class OperatorRun:
     ) -> Mapping[str, pa.Table]:
         """Match what arrived, and give the complex events of it; see `step_operator`."""
         self._state, outcome = step_operator(
-            self._operator, self._state, arrivals, ended, watermarks=watermarks
+            self._operator, self._state, arrivals, ended, self._masks, watermarks
         )
         self._ready += outcome.ready
         pairs = (
@@ -73,6 +83,9 @@ class OperatorRun:
                 if len(table) or not all_[name]:
                     all_[name].append(table)
         return outcome.complex_events
+
+    def _masks(self, ready: ReadyBatch) -> Masks:
+        return {name: ready.time >= time for name, time in self._began.items()}
 
     def result(self) -> Result:
         """Put together what was found."""
@@ -141,11 +154,13 @@ def run_application_pieces(
     timed_out: bool = False,
     on_malformed: Callable[[pa.Table], None] = lambda _: None,
     on_piece: OnPiece = lambda: None,
+    began: Mapping[str, int] = MappingProxyType({}),
 ) -> Mapping[str, Result]:
     """Run an application over sources in pieces; `on_piece` is called after each of them.
 
     For the other arguments, what it gives, and errors see `tables.run_application`. Malformed
-    records are given when all is done.
+    records are given when all is done. Patterns that `began` at a time see no events from
+    before it.
 
     Raises:
         PiecesDifferError: The sources have to be read as a whole.
@@ -162,7 +177,7 @@ def run_application_pieces(
         for name, source in application.sources.items()
     }
     specs = operator_order(application)
-    operators = _build_operators(application, specs, inputs, timed_out=timed_out)
+    operators = _build_operators(application, specs, inputs, began, timed_out=timed_out)
     watermarks = {Stream(name): run.watermark for name, run in runs.items()}
     while any(run.watermark < FOREVER for run in runs.values()):
         name = min(runs, key=lambda each: runs[each].watermark)
@@ -226,6 +241,7 @@ def _build_operators(
     application: Application,
     specs: Iterable[OperatorSpec],
     inputs: _Inputs,
+    began: Mapping[str, int],
     *,
     timed_out: bool,
 ) -> Mapping[str, OperatorRun]:
@@ -236,7 +252,7 @@ def _build_operators(
         operator = build_operator(
             [inputs[stream] for stream in spec.inputs], spec.patterns, timed_out=reported
         )
-        runs[spec.name] = OperatorRun(operator)
+        runs[spec.name] = OperatorRun(operator, began)
         # no events give the columns of what is emitted
         emitted = OperatorRun(operator).step({}, watermarks=[NEVER] * len(spec.inputs))
         for stream in spec.outputs:

@@ -5,13 +5,15 @@ without shedding can be held against each other: what is missing is missed, and 
 twice.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from shedlight.engines.event_pieces import EventPieces
 from shedlight.engines.pieces_run import OperatorRun
 from shedlight.engines.tables import (
     Result,
@@ -61,33 +63,23 @@ class Recovery:
 
 def find_missed(
     application: Application,
-    tables: Mapping[str, pa.Table],
+    results: Mapping[str, Result],
     delivered: Mapping[str, pa.Array],
     stretch: TimeRange,
-    run: RunOperator = run_operator,
-    on_malformed: Callable[[pa.Table], None] = lambda _: None,
 ) -> Mapping[str, Recovery]:
     """Find what sinks missed of the complex events of a stretch.
 
-    All stored events up to the end of the stretch are matched, from their beginning on: which
-    events a match takes depends on all matches before it.
-
     Args:
         application: The application.
-        tables: The stored events of each source.
+        results: What its operators find without shedding in all stored events up to the end of
+            the stretch, from their beginning on: which events a match takes depends on all
+            matches before it.
         delivered: The ids that each sink has got; sinks that are not in it are left out.
         stretch: In which time complex events are looked for.
-        run: How an operator is run over tables of its inputs.
-        on_malformed: Called with malformed records of sources that have a place for them.
 
     Returns:
         What each sink missed.
     """
-    cut = {
-        name: cut_behind(source, tables[name], stretch.until)
-        for name, source in application.sources.items()
-    }
-    results = run_application(application, cut, on_malformed=on_malformed, run=run)
     found = {}
     for name, ids in delivered.items():
         table = _of_sink(results, application.sinks[name])
@@ -98,20 +90,63 @@ def find_missed(
     return found
 
 
+def match_stored(
+    application: Application,
+    tables: Mapping[str, pa.Table],
+    until: int | None,
+    run: RunOperator = run_operator,
+    on_malformed: Callable[[pa.Table], None] = lambda _: None,
+) -> Mapping[str, Result]:
+    """Match the stored events of all sources up to the last one of a time, without shedding."""
+    cut = {
+        name: cut_behind(source, tables[name], until)
+        for name, source in application.sources.items()
+    }
+    return run_application(application, cut, on_malformed=on_malformed, run=run)
+
+
 def cut_behind(source: Source, table: pa.Table, until: int | None) -> pa.Table:
     """Leave out what arrived after the last event up to a time.
 
     Later events before it stay: they say which of the others were late.
     """
-    if until is None or not len(table):
+    if until is None:
         return table
+    rows = _rows_until(source, table, until)
+    return table if rows is None else table.slice(0, rows)
+
+
+def cut_pieces(
+    source: Source, pieces: EventPieces, again: EventPieces, until: int
+) -> EventPieces:
+    """Do so with events that come in pieces: what is read once says where to end `again`."""
+    before, end = 0, 0
+    for table in pieces.tables:
+        rows = _rows_until(source, table, until)
+        if rows is None:
+            return again
+        end = before + rows if rows else end
+        before += len(table)
+    return EventPieces(again.schema, again.number, _first_rows(again.tables, end))
+
+
+def _first_rows(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    for table in tables:
+        if rows <= 0:
+            return
+        yield table.slice(0, rows)
+        rows -= len(table)
+
+
+def _rows_until(source: Source, table: pa.Table, until: int) -> int | None:
+    """Count the rows up to the last one of a time; None: there is no such column."""
     whole = with_derived_columns(source, with_declared_times(source, table))
     if source.time not in whole.column_names:  # which is said where all columns are checked
-        return table
+        return None
     what = f"source {source.name}: {source.time!r}"
     times = event_time_of(whole[source.time], source.time_unit.value, source.time_zone, what)
     rows = np.flatnonzero(times.valid & (times.values <= until))
-    return table.slice(0, rows[-1] + 1 if len(rows) else 0)
+    return int(rows[-1]) + 1 if len(rows) else 0
 
 
 def run_in_pieces(
@@ -119,12 +154,14 @@ def run_in_pieces(
     tables: Sequence[pa.Table],
     number: int,
     on_piece: Callable[[], None] = lambda: None,
+    began: Mapping[str, int] = MappingProxyType({}),
 ) -> Result:
     """Run an operator over whole tables of its inputs, in so many pieces of each.
 
-    What is found is what `run_operator` finds; `on_piece` is called when a piece is done.
+    What is found is what `run_operator` finds; `on_piece` is called when a piece is done. The
+    patterns that `began` at a time see no events from before it.
     """
-    run = OperatorRun(operator)
+    run = OperatorRun(operator, began)
     cuts = [np.linspace(0, len(table), number + 1).astype(int) for table in tables]
     for piece in range(number):
         bounds = ((cut[piece], cut[piece + 1]) for cut in cuts)

@@ -48,15 +48,19 @@ def operator_state(operator: CepOperator, sections: Iterable[Section]) -> Operat
         StateError: It is of other inputs, columns or patterns.
     """
     own, *patterns = sections
-    if own.facts["inputs"] != _inputs(operator):
-        raise _other("inputs", own.facts["inputs"], _inputs(operator))
+    if own.facts["inputs"] != input_facts(operator):
+        raise _other("inputs", own.facts["inputs"], input_facts(operator))
+    buffer = reorder_buffer(own)
+    schema = new_reorder_buffer(operator.schema, len(operator.inputs)).buffer.schema
+    if not buffer.buffer.schema.equals(schema):
+        raise _other("columns", ", ".join(buffer.buffer.schema.names), ", ".join(schema.names))
     names = [section.name for section in patterns]
     now = [matcher.fingerprint for matcher in operator.matchers]
     if sorted(names) != sorted(now):
         raise _other("patterns", "\n         ".join(names), "\n         ".join(now))
     saved = {name: [section for section in patterns if section.name == name] for name in names}
     return OperatorState(
-        _reorder_buffer(operator, own),
+        buffer,
         operator.no_types,
         tuple(match_state(each, saved[each.fingerprint].pop(0)) for each in operator.matchers),
     )
@@ -116,11 +120,23 @@ def match_state(matcher: Matcher, section: Section) -> MatchState:
         records,
         Queues(*(arrays[name] for name in Queues._fields)),
         Bindings(*(arrays[name] for name in Bindings._fields)),
-        pa.ipc.open_stream(section.body[at:]).read_all(),
+        with_columns(pa.ipc.open_stream(section.body[at:]).read_all(), matcher.store_schema),
         due_time(matcher, records),
     )
     _written_sections[state] = section
     return state
+
+
+def with_columns(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give what was saved the columns of now: what was not there is null."""
+    if table.schema.equals(schema):
+        return table
+    names = set(table.column_names)
+    columns = [
+        table[f.name].cast(f.type) if f.name in names else pa.nulls(len(table), f.type)
+        for f in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of fields
@@ -130,7 +146,7 @@ def _form(dtype: np.dtype[Any]) -> Any:  # noqa: ANN401  # a name or a list of f
 
 def _operator_section(operator: CepOperator, buffer: ReorderBuffer, name: str) -> Section:
     facts = {
-        "inputs": _inputs(operator),
+        "inputs": input_facts(operator),
         "watermark": buffer.watermark,
         "watermarks": [each.watermark for each in buffer.dedup],
         "remembered": [len(each.times) for each in buffer.dedup],
@@ -141,11 +157,13 @@ def _operator_section(operator: CepOperator, buffer: ReorderBuffer, name: str) -
     return Section(OPERATOR, name, "", facts, b"".join([*ids, _written(buffer.buffer)]))
 
 
-def _inputs(operator: CepOperator) -> list[list[Any]]:
+def input_facts(operator: CepOperator) -> list[list[Any]]:
+    """Say what the saved state of an operator depends on of its inputs."""
     return [[each.name, list(each.ids), each.time, each.lateness] for each in operator.inputs]
 
 
-def _reorder_buffer(operator: CepOperator, section: Section) -> ReorderBuffer:
+def reorder_buffer(section: Section) -> ReorderBuffer:
+    """Read the reorder buffer and the deduplication state of an operator."""
     facts, dedup, at = section.facts, [], 0
     for watermark, number in zip(facts["watermarks"], facts["remembered"], strict=True):
         ids = _read(section.body, at, np.dtype(np.int64), (number, 2))
@@ -153,9 +171,6 @@ def _reorder_buffer(operator: CepOperator, section: Section) -> ReorderBuffer:
         dedup.append(DedupState(watermark, ids, times))
         at += ids.nbytes + times.nbytes
     buffer = pa.ipc.open_stream(section.body[at:]).read_all()
-    schema = new_reorder_buffer(operator.schema, len(operator.inputs)).buffer.schema
-    if not buffer.schema.equals(schema):
-        raise _other("columns", ", ".join(buffer.schema.names), ", ".join(schema.names))
     counts = tuple(facts["late"]), tuple(facts["duplicates"])
     return ReorderBuffer(buffer, tuple(dedup), facts["watermark"], *counts)
 

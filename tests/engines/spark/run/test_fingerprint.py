@@ -35,6 +35,7 @@ operators:
 sinks:
   out: {input: w.P, format: parquet, path: out}
 """
+APPLIED = load_application(APPLICATION).application
 
 
 def test_a_new_checkpoint_has_as_many_shards_as_cores():
@@ -46,7 +47,7 @@ def test_a_new_checkpoint_has_as_many_shards_as_cores():
 def test_a_checkpoint_keeps_its_number_of_shards(tmp_path, caplog):
     """It says so if there are other cores now, and how to have as many shards."""
     file = tmp_path / "application"
-    check_fingerprint(file, ("sources.s: parquet s",), Sharding(3))
+    check_fingerprint(file, ("sources.s: parquet s",), Sharding(3), APPLIED)
     recorded = recorded_sharding(file)
 
     assert choose_sharding(recorded, None, 3) == Sharding(3)
@@ -61,19 +62,19 @@ def test_a_checkpoint_keeps_its_number_of_shards(tmp_path, caplog):
 def test_a_division_is_recorded(tmp_path):
     """With how it was before, and where each node was; the rest stays as it is."""
     file, lines = tmp_path / "application", ("sources.s: parquet s",)
-    check_fingerprint(file, lines, Sharding(3))
+    check_fingerprint(file, lines, Sharding(3), APPLIED)
     divided = Sharding(2, 4, Sharding(3), {"n": 17})
     record_sharding(file, divided)
 
     assert recorded_sharding(file) == divided
-    check_fingerprint(file, lines, divided)
+    check_fingerprint(file, lines, divided, APPLIED)
     with pytest.raises(StateError, match="another application"):
-        check_fingerprint(file, ("sources.s: parquet t",), divided)
+        check_fingerprint(file, ("sources.s: parquet t",), divided, APPLIED)
 
 
 def test_another_number_of_shards_is_refused_where_topics_have_a_partition_for_each(tmp_path):
     """Before anything is divided: what is in the topic was sent by these shards."""
-    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(3))
+    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(3), APPLIED)
     deployment = SimpleNamespace(channels={"edge": None})
     found = "has 3 shards, and 2 are asked for; with `channels` there can be no others"
     with pytest.raises(StateError, match=found):

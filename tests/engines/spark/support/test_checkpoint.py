@@ -316,5 +316,6 @@ def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):
     """It was killed before it had written down what the checkpoint is of."""
     (tmp_path / "lock").touch()
     (tmp_path / ".application-123").touch()
-    check_fingerprint(tmp_path / "application", ("sources.s: parquet s",), Sharding(2))
+    lines = ("sources.s: parquet s",)
+    check_fingerprint(tmp_path / "application", lines, Sharding(2), edge_application())
     assert (tmp_path / "application").exists()

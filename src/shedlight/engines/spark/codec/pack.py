@@ -132,7 +132,12 @@ def unpacker(schema: pa.Schema) -> Callable[[Batches], Iterator[pa.RecordBatch]]
                 if ARRIVAL in schema.names:
                     arrival = pa.repeat(pa.scalar(row[ARRIVAL], pa.int64()), len(table))
                     table = table.append_column(ARRIVAL, arrival)
-                columns = [table[field.name].cast(field.type) for field in schema]
+                columns = [
+                    table[f.name].cast(f.type)
+                    if f.name in table.column_names  # what is ours may have come with a change
+                    else pa.nulls(len(table), f.type)
+                    for f in schema
+                ]
                 yield from pa.table(columns, schema=schema).to_batches()
 
     return unpack

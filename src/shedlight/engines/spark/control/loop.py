@@ -162,12 +162,11 @@ class ControlLoop:
 
     def _publish_pressure(self, batch: MicroBatchReport, pressure: float) -> None:
         """Put pressure on a node, and record after which micro-batch this was decided."""
-        if batch.node in self._bounded:
-            active = self._nodes[batch.node].active
-            plan = with_latest(active, self._application, batch)
-            where = f"writing the pressure of node {batch.node}"
-            with self._failures.tolerate(where, "the last one stays; it is tried again"):
-                self._activate(batch.node, replace(plan, pressure=pressure))
+        is_bounded, active = batch.node in self._bounded, self._nodes[batch.node].active
+        plan = with_latest(active, self._application, batch)
+        where = f"writing the pressure of node {batch.node}"
+        with self._failures.tolerate(where, "the last one stays; it is tried again"):
+            self._activate(batch.node, replace(plan, pressure=pressure, awaited=is_bounded))
 
     def adopt(self, name: str, active: ActivePlan) -> None:
         """Take over what was activated at a node besides its plan and its pressure."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from shedlight.engines.spark.outbox.channel_records import CHANNEL_DEFAULTS, marks_of
@@ -23,6 +24,7 @@ from shedlight.engines.spark.outbox.writers import Writer, with_writers
 from shedlight.engines.spark.run.batch_time import batch_time
 from shedlight.engines.spark.run.channels import find_channels, keep_senders
 from shedlight.engines.spark.run.fingerprint import (
+    CheckpointRecord,
     application_digest,
     check_fingerprint,
     fingerprint_lines,
@@ -79,6 +81,12 @@ class UserStreams:
     sources: Mapping[str, DataFrame] = field(default_factory=dict)
     sinks: Mapping[str, Writer] = field(default_factory=dict)
 
+    def of(self, application: Application) -> "UserStreams":
+        """Give those for which an application has names."""
+        sources = {n: frame for n, frame in self.sources.items() if n in application.sources}
+        sinks = {n: writer for n, writer in self.sinks.items() if n in application.sinks}
+        return UserStreams(sources, sinks)
+
 
 class Deployment:
     """The queries of an application.
@@ -88,7 +96,8 @@ class Deployment:
     checkpoint that begins has as many `shards` as somebody says, or else as the session has
     cores; one that goes on has those that it had (`divide.py` changes them).
     If it `starts_small`, sources let little into the first micro-batches of nodes. A checkpoint
-    that begins leaves out what arrived before `skip_until`, in seconds since 1970.
+    that begins leaves out what arrived before `skip_until`, in seconds since 1970. One whose
+    application has changed has another `record`, once it is asked to `begin`.
 
     Attributes:
         application: With the columns of its sources.
@@ -97,6 +106,7 @@ class Deployment:
         readers: Who reads the outbox of each node.
         frames: The streams that DataFrames of the user read, by number.
         sharding: Into how many shards keys are divided.
+        record: What the checkpoint says of the application.
         neighbours: The nodes that these read, and that run elsewhere.
         digest: The fingerprint that nodes and the controller have in common.
         own: The application with the sources and sinks of these nodes alone.
@@ -115,6 +125,7 @@ class Deployment:
         starts_small: bool = False,
         skip_until: float | None = None,
         node: str | None = None,
+        record: CheckpointRecord | None = None,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -145,16 +156,27 @@ class Deployment:
         )
         self._find_channels(application, node)
         lines = fingerprint_lines(self.application, shares)
-        check_fingerprint(self.paths.fingerprint, lines, self.sharding)
+        self.record = record or check_fingerprint(
+            self.paths.fingerprint, lines, self.sharding, self.application
+        )
         self._keep_beginning()
         self.readers = outbox_readers(self.own, self.chains, self.paths, self.frames)
-        self.context = node_context(self.application, shares)
+        context = node_context(self.application, shares)
+        self.context = replace(context, versions=self.record.versions)
         self.nodes: dict[str, NodeQuery] = {}
         for name in self.chains:
-            self._open_node(name, shares, plan)
+            self.nodes[name] = self._build_query(name)
+        self._shares, self._plan = shares, plan
+        if record is None:
+            self.begin()
+        self._announce(node)
+
+    def _announce(self, node: str | None) -> None:
+        """Say to nodes that read this one, and run elsewhere, what it finds and where."""
         if node is not None and node in self.channels:
             known = Neighbour(self.channels[node], self.chains[node], self.nodes[node].outputs)
-            announce_node(spark, self.application, node, known, self.sharding.shards)
+            shards = self.sharding.shards
+            announce_node(self._spark, self.application, node, known, shards)
 
     def _find_channels(self, application: Application, node: str | None) -> None:
         """Find the operator chains and channels of nodes here, and of those that they read."""
@@ -180,15 +202,25 @@ class Deployment:
         read = (s for chains in self.chains.values() for c in chains for s in c.external)
         return {self._node_of(s) for s in read if s.operator} - self.chains.keys()
 
-    def _open_node(self, node: str, shares: Shares, plan: Shares | None) -> None:
-        """Write the query of a node, and have its first plan be active."""
-        query = self.nodes[node] = self._build_query(node)
-        first = query.own_shares(shares if plan is None else plan)
-        active = query.plans.active
-        if active is None or (plan is None and query.plans.shares(active) != first):
-            number = query.publish(first)
-            active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
-        query.plans.activate(replace(active, awaited=plan is not None))
+    def begin(self) -> None:
+        """Have nodes have a plan of this version of the application."""
+        version, is_controlled = self.record.versions.number, self._plan is not None
+        for query in self.nodes.values():
+            first = query.own_shares(self._shares if self._plan is None else self._plan)
+            plans, active = query.plans, query.plans.active
+            if active is not None and active.version != version:
+                kept = self._carried(query, first, active) if is_controlled else first
+                active = replace(active, plan=query.publish(kept), version=version)
+            elif active is None or (not is_controlled and plans.shares(active) != first):
+                number = query.publish(first)
+                active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
+            plans.activate(replace(active, awaited=is_controlled, version=version))
+
+    def _carried(self, query: NodeQuery, first: Shares, active: ActivePlan) -> Shares:
+        """Have patterns that are as they were keep what they kept."""
+        before = query.plans.shares(replace(active, pressure=1.0))
+        changed = self.context.versions.began(first, active.version)
+        return {s: first[s] if s in changed else before.get(s, first[s]) for s in first}
 
     def _read_source(self, source: Source, *, starts_small: bool = False) -> DataFrame:
         begun = _begin_at(source, self._begin.get(source.name))
@@ -234,7 +266,8 @@ class Deployment:
         outbox = self._read_outbox_of(written_by)
         outputs, chains = self._known_of(written_by)
         described, columns = outside_input(stream, outputs[stream])
-        events = events_of(outbox, stream, columns)
+        named = self.context.versions.in_outbox(stream)
+        events = events_of(outbox, named, columns)
         marks = watermarks_of if self.application.channels is None else marks_of
         watermarks = marks(outbox, stream.operator)
         origins = next(
@@ -242,7 +275,7 @@ class Deployment:
             for chain in chains
             if any(spec.name == stream.operator for spec in chain.operators)
         )
-        return InputStream(described, events, watermarks, origins, packed_of(outbox, stream))
+        return InputStream(described, events, watermarks, origins, packed_of(outbox, named))
 
     def _known_of(
         self, node: str
@@ -266,9 +299,11 @@ class Deployment:
         """Give the complex events of a pattern, or its timed-out partial matches."""
         node = self._node_of(stream)
         outbox = self._read_outbox(node, streaming=streaming)
-        events = events_of(outbox, stream, self.nodes[node].outputs[stream])
+        named = self.context.versions.in_outbox(stream)
+        events = events_of(outbox, named, self.nodes[node].outputs[stream])
         if FOUND in events.columns:  # what only shadows found is for other operators
-            events = events.where(f"{quote_name(FOUND)} & {EMITTED} != 0")
+            found = f"coalesce({quote_name(FOUND)}, {EMITTED})"  # or nobody asked then
+            events = events.where(f"{found} & {EMITTED} != 0")
         return events.drop(BEGAN, FOUND)
 
     def late_events(self, source: str) -> DataFrame:
@@ -308,7 +343,11 @@ class Deployment:
         output, _, of = name.partition(" ")
         if output == SINK:
             sink = self.application.sinks[of]
-            events = self.events(sink.stream, streaming=True).drop(ARRIVAL)
+            events = self.events(sink.stream, streaming=True)
+            if of in self.record.sinks:  # what was found before it came is not for it
+                since = round(self.record.sinks[of] * 1e6)
+                events = events.where(F.col(quote_name(ARRIVAL)) >= since)
+            events = events.drop(ARRIVAL)
             key = selected_key(self.application.pattern(sink.input)) or (ID,)
             folder, write = self.paths.delivery(of), self._given.sinks.get(of)
             return Delivery(name, sink, events, folder, key, write)

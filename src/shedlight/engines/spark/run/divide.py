@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.engines.spark.run.deployment import Deployment
@@ -76,7 +77,7 @@ def divide(spark: SparkSession, deployment: Deployment, shards: int) -> None:
     paths, before = deployment.paths, deployment.sharding
     after = before.divided(deployment.application, shards)
     for node in deployment.nodes:
-        _finish(spark, deployment, node)
+        finish_begun(spark, deployment, node)
     for node in deployment.nodes:
         states = _states(spark, deployment, node)
         folder = paths.states(node) / after.folder
@@ -99,12 +100,14 @@ def divide(spark: SparkSession, deployment: Deployment, shards: int) -> None:
     )
 
 
-def _finish(spark: SparkSession, deployment: Deployment, node: str) -> None:
-    """Bring a micro-batch to its end that was begun."""
+def finish_begun(
+    spark: SparkSession, deployment: Deployment, node: str
+) -> list[StreamingQueryProgress]:
+    """Bring a micro-batch to its end that was begun; give what is to be said of it."""
     query = deployment.paths.query(node)
     begun, done = last_micro_batches(query)
     if begun == done:
-        return
+        return []
     with with_query_conf(spark, deployment.nodes[node]):
         writer = outbox_writer(deployment, node).trigger(processingTime="1 day")
         running = writer.start()
@@ -114,9 +117,8 @@ def _finish(spark: SparkSession, deployment: Deployment, node: str) -> None:
         running.stop()
     begun, done = last_micro_batches(query)
     if begun != done:
-        raise StateError(
-            f"{query} has begun a micro-batch more; start again to divide its keys"
-        )
+        raise StateError(f"{query} has begun a micro-batch more; start again")
+    return running.recentProgress
 
 
 def _await(query: StreamingQuery, is_so: Callable[[], bool]) -> None:

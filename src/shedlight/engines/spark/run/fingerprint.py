@@ -1,25 +1,77 @@
-"""The fingerprint of an application in a checkpoint: the application as the checkpoint began.
+"""What a checkpoint says of its application: its fingerprint, the application, its versions.
 
 Matching cannot go on from partial matches of another pattern, nor be right if half of the
 matches are of one application and half of another. So an application that was changed is
-rejected, and the message says what is different. Into how many shards keys are divided stands
-in the same file, and may change (`divide.py`).
+noticed, and either the run goes on with what is unchanged (`change.py`), or the message says
+what is different. Into how many shards keys are divided stands in the same file, and may change
+(`divide.py`).
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from shedlight.engines.spark.run.sharding import Sharding, from_json, to_json
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
+from shedlight.engines.spark.support.versions import (
+    Versions,
+    versions_from_json,
+    versions_to_json,
+)
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
 from shedlight.graph.application import DATAFRAME
+from shedlight.graph.file.serialize import application_text
 from shedlight.graph.kafka import given_subscriptions
 
-VERSION = 10  # of the folders and files of a checkpoint, and of the hashes in its states
+Lines = tuple[str, ...]
+VERSION = 11  # of the folders and files of a checkpoint, and of the hashes in its states
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecord:
+    """What is on record of the application of a checkpoint."""
+
+    lines: tuple[str, ...]  # its fingerprint
+    sharding: Sharding
+    application: Mapping[str, Any] = field(default_factory=dict)  # as `describe` gives it
+    versions: Versions = field(default_factory=Versions)
+    sinks: Mapping[str, float] = field(default_factory=dict)  # when those came that came later
+    changes: tuple[Mapping[str, Any], ...] = ()  # what was before each change, and until when
+
+
+class ApplicationChangedError(StateError):
+    """The checkpoint is of another application."""
+
+    def __init__(
+        self, file: Path, record: CheckpointRecord, application: Application, lines: Lines
+    ) -> None:
+        self.record, self.application, self.lines = record, application, lines
+        super().__init__(
+            f"the checkpoint {file.parent} is of another application:\n"
+            f"{describe_changes(record.lines, lines)}\n"
+            "go on with the application as it was, or start with a new checkpoint"
+        )
+
+
+def describe(application: Application, lines: Lines) -> Mapping[str, Any]:
+    """Write down an application, so that what it began can be brought to its end."""
+    sinks = application.sinks.items()
+    places = {
+        name: {"format": sink.format, "path": sink.path, "options": dict(sink.options)}
+        for name, sink in sinks
+    }
+    text = json.loads(application_text(application))
+    return {
+        "lines": list(lines),
+        "application": text,
+        "sinks": places,
+        "unshed_sample": application.unshed_sample,
+    }
 
 
 def fingerprint_lines(
@@ -86,38 +138,53 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
         yield f"{where}.{name}: {pattern}"
 
 
-def check_fingerprint(file: Path, lines: tuple[str, ...], sharding: Sharding) -> None:
-    """Write the fingerprint of a new checkpoint, or compare with that of an old one."""
-    record = _record(file)
+def check_fingerprint(
+    file: Path,
+    lines: Lines,
+    sharding: Sharding,
+    application: Application,
+) -> CheckpointRecord:
+    """Write the record of a new checkpoint, or compare with that of an old one.
+
+    Raises:
+        ApplicationChangedError: It is of another application.
+    """
+    record = read_record(file)
     if record is None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        _write(file, lines, sharding)
-        return
-    before, _ = record
-    if before != lines:
-        raise StateError(
-            f"the checkpoint {file.parent} is of another application:\n"
-            f"{_changes(before, lines)}\n"
-            "go on with the application as it was, or start with a new checkpoint"
-        )
+        described = describe(application, lines)
+        record = CheckpointRecord(lines=lines, sharding=sharding, application=described)
+        write_record(file, record)
+    elif record.lines != lines:
+        raise ApplicationChangedError(file, record, application, lines)
+    return record
 
 
 def recorded_sharding(file: Path) -> Sharding | None:
     """Read into how many shards a checkpoint divides keys; None: it is a new one."""
-    record = _record(file)
-    return None if record is None else record[1]
+    record = read_record(file)
+    return None if record is None else record.sharding
 
 
 def record_sharding(file: Path, sharding: Sharding) -> None:
     """Have a checkpoint divide keys into other shards from now on."""
-    record = _record(file)
+    record = read_record(file)
     if record is None:
         raise RuntimeError(f"{file} is not there yet")
-    _write(file, record[0], sharding)
+    write_record(file, replace(record, sharding=sharding))
 
 
-def _write(file: Path, lines: Iterable[str], sharding: Sharding) -> None:
-    content = {"version": VERSION, "sharding": to_json(sharding), "lines": tuple(lines)}
+def write_record(file: Path, record: CheckpointRecord) -> None:
+    """Have a checkpoint be of an application."""
+    content = {
+        "version": VERSION,
+        "sharding": to_json(record.sharding),
+        "lines": record.lines,
+        "application": record.application,
+        "versions": versions_to_json(record.versions),
+        "sinks": record.sinks,
+        "changes": record.changes,
+    }
     write_atomically(file, json.dumps(content, indent=1))
 
 
@@ -128,26 +195,29 @@ def check_patterns(file: Path, application: Application) -> None:
         StateError: It is of others, or no checkpoint.
     """
     now = [line for spec in application.operators.values() for line in _operator_lines(spec)]
-    before = [line for line in _recorded_lines(file) or now if line.startswith("operators.")]
+    record = read_record(file)
+    lines = now if record is None else record.lines
+    before = [line for line in lines if line.startswith("operators.")]
     if before != now:
         raise StateError(
-            f"the run in {file.parent} was of other patterns:\n{_changes(before, now)}\n"
-            "recover with the application file as it was then"
+            f"the run in {file.parent} was of other patterns:\n"
+            f"{describe_changes(before, now)}\nrecover with the application file as it was then"
         )
 
 
-def _changes(before: Sequence[str], now: Sequence[str]) -> str:
+def describe_changes(before: Sequence[str], now: Sequence[str]) -> str:
+    """Say which lines of a fingerprint are others."""
     gone = [f"  before: {line}" for line in before if line not in now]
     new = [f"  now:    {line}" for line in now if line not in before]
     return "\n".join(gone + new) or "  the order of its parts"
 
 
-def _recorded_lines(file: Path) -> tuple[str, ...] | None:
-    record = _record(file)
-    return None if record is None else record[0]
+def read_record(file: Path) -> CheckpointRecord | None:
+    """Read what a checkpoint says of its application; None: it is a new one.
 
-
-def _record(file: Path) -> tuple[tuple[str, ...], Sharding] | None:
+    Raises:
+        StateError: It is damaged, or no checkpoint.
+    """
     try:
         row = json.loads(file.read_text())
         if row["version"] != VERSION:
@@ -155,7 +225,14 @@ def _record(file: Path) -> tuple[tuple[str, ...], Sharding] | None:
                 f"the checkpoint {file.parent} is of version {row['version']}, and this is "
                 f"version {VERSION}; start with a new checkpoint"
             )
-        return tuple(map(str, row["lines"])), from_json(row["sharding"])
+        return CheckpointRecord(
+            lines=tuple(map(str, row["lines"])),
+            sharding=from_json(row["sharding"]),
+            application=row["application"],
+            versions=versions_from_json(row["versions"]),
+            sinks=row["sinks"],
+            changes=tuple(row["changes"]),
+        )
     except FileNotFoundError:
         _check_new(file.parent)
         return None

@@ -83,7 +83,7 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         _run_nodes(deployment, spark, on_micro_batch)
         for name in delivery_names(application) if deliver else ():
             writer = deployment.delivery(name).writer()
-            _run_available_now(writer, f"{name} cannot be written")
+            run_available_now(writer, f"{name} cannot be written")
     return {name: deployment.events(s.stream) for name, s in application.sinks.items()}
 
 
@@ -108,16 +108,14 @@ def _run_nodes(
     for node in deployment.nodes:
         for _ in _passes(deployment, node):
             with with_query_conf(spark, deployment.nodes[node]):
-                progresses = _run_available_now(outbox_writer(deployment, node))
+                progresses = run_available_now(outbox_writer(deployment, node))
             for progress in progresses:
                 batch = read_report(node, progress)
                 if batch is not None and on_micro_batch is not None:
                     on_micro_batch(batch)
 
 
-def _run_available_now(
-    writer: DataStreamWriter, what: str = ""
-) -> list[StreamingQueryProgress]:
+def run_available_now(writer: DataStreamWriter, what: str = "") -> list[StreamingQueryProgress]:
     """Run a query until there is nothing left to read."""
     try:
         query = writer.trigger(availableNow=True).start()

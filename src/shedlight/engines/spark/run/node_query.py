@@ -206,6 +206,7 @@ def _pass_through(chain: ChainRuntime, stream: Stream, packed: DataFrame) -> Dat
     for spec in chain.spec.placement.readers(stream):
         packed = observe_packed(packed, arrivals_name(spec.name, stream))
     added = {
+        "name": F.lit(stream.name),  # which another of this name may have had in the outbox
         "shard": F.lit(chain.spec.placement.shards[0]),
         "arrival": F.col(quote_name(ARRIVAL)).cast("double"),
         "arrivals": F.lit(None).cast("binary"),

@@ -35,8 +35,10 @@ from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.outbox.writers import Writer
 from shedlight.engines.spark.run.catch_up import CatchUp
+from shedlight.engines.spark.run.change import change, check_changed
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.divide import deploy
+from shedlight.engines.spark.run.fingerprint import ApplicationChangedError, CheckpointRecord
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
@@ -170,20 +172,8 @@ class Live:
         folder = local_folder(checkpoint)
         with ExitStack() as held:
             held.enter_context(nullcontext() if locked else lock_checkpoint(folder))
-            make = partial(
-                Deployment,
-                application,
-                spark,
-                folder,
-                sheddable(application) if shares is None else shares,
-                self._options.shards,
-                sheddable_by_pressure(application) if shares is None else None,
-                given=UserStreams(sources or {}, sinks or {}),
-                starts_small=can_double(spark),
-                skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
-                node=node,
-            )
-            self.deployment = deploy(spark, CheckpointPaths(folder), self._options.shards, make)
+            given, self._node = UserStreams(sources or {}, sinks or {}), node
+            self.deployment = self._deploy(application, folder, given)
             self._columns = FileColumns(self.deployment.own)
             self._columns.check()
             self._held = held.pop_all()
@@ -216,6 +206,42 @@ class Live:
             chains = self.deployment.chains.items()
             self._catch_up = CatchUp(self.loop, (n for n, each in chains if source_names(each)))
         self._admitting_little: set[str] = set()  # nodes whose sources let in little as yet
+
+    def _deploy(self, application: Application, folder: Path, given: UserStreams) -> Deployment:
+        """Make the deployment; what goes on may have changed, or be divided anew."""
+        make = partial(self._make_deployment, folder, given)
+        paths, shards = CheckpointPaths(folder), self._options.shards
+        try:
+            return deploy(self._spark, paths, shards, partial(make, application))
+        except ApplicationChangedError as changed:
+            deployment = change(self._spark, changed, make)
+            if shards in {None, deployment.sharding.shards}:
+                return deployment
+            return deploy(self._spark, paths, shards, partial(make, application))
+
+    def _make_deployment(
+        self,
+        folder: Path,
+        given: UserStreams,
+        application: Application,
+        record: CheckpointRecord | None = None,
+        *,
+        is_earlier: bool = False,
+    ) -> Deployment:
+        shares, on_start = self._options.shares, self._options.on_start
+        return Deployment(
+            application,
+            self._spark,
+            folder,
+            sheddable(application) if shares is None else shares,
+            self._options.shards,
+            sheddable_by_pressure(application) if shares is None else None,
+            given=given.of(application) if is_earlier else given,
+            starts_small=can_double(self._spark),
+            skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
+            record=record,
+            node=self._node,
+        )
 
     def _control_loop(self, folder: Path, node: str | None) -> ControlLoop:
         timing = LoopTiming(
@@ -282,6 +308,14 @@ class Live:
             raise
         self._thread.start()
 
+    def check_change(self, application: Application) -> None:
+        """See that the run can go on with another application from its checkpoint.
+
+        Raises:
+            ShedlightError: It cannot, or the application is wrong.
+        """
+        check_changed(self.deployment, application)
+
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until it is stopped or fails, or for some time.
 
@@ -307,6 +341,8 @@ class Live:
             self._thread.join(timeout=30)
         try:
             self._supervisor.stop()
+            if self._thread.ident is not None:
+                self._note_rest()
         finally:  # the JVM may be gone
             self._held.close()
             if self._link is not None:
@@ -388,11 +424,8 @@ class Live:
         self._idleness[node].on_micro_batch(batch.arrived, began, self._clock.steady())
         if self.loop is not None:
             self.loop.on_micro_batch(batch)
-        elif self.deployment.context.guards_shed:
-            plans = self.deployment.nodes[node].plans
-            active = plans.active or ActivePlan(1)
-            with self._failures.tolerate(f"writing the plan of node {node}", _TRIED_AGAIN):
-                plans.activate(with_latest(active, self.deployment.application, batch))
+        else:
+            self._note_latest(batch)
         if batch.number % SEGMENT == 0:
             before = self._clock.wall() - self._options.record_retention
             where = f"removing old records of the plans of node {node}"
@@ -402,6 +435,21 @@ class Live:
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _note_latest(self, batch: MicroBatchReport) -> None:
+        """Note how far a node has read its sources."""
+        plans = self.deployment.nodes[batch.node].plans
+        with self._failures.tolerate(f"writing the plan of node {batch.node}", _TRIED_AGAIN):
+            active = plans.active or ActivePlan(1)
+            plans.activate(with_latest(active, self.deployment.application, batch))
+
+    def _note_rest(self) -> None:
+        """Note how far nodes have read that are stopped, so that nothing is left unseen."""
+        for node in self.deployment.nodes:
+            for progress in self._supervisor.new_progress(_query_name(node)):
+                batch = read_report(node, progress, self._began)
+                if batch is not None:
+                    self._note_latest(batch)
 
     def _admit_more(self, batch: MicroBatchReport) -> None:
         """Let more into the next micro-batch of a node, after one with events."""

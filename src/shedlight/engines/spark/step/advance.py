@@ -22,7 +22,13 @@ from shedlight.engines.spark.step.completeness import (
     begin_batch,
     end_batch,
 )
-from shedlight.engines.spark.step.keep_flags import keep_masks, with_guards
+from shedlight.engines.spark.step.keep_flags import (
+    KeepMasks,
+    keep_masks,
+    narrow,
+    since_begun,
+    with_guards,
+)
 from shedlight.engines.spark.step.metrics import MetricsCounter, OperatorMetrics
 from shedlight.engines.spark.step.parallel import run_all
 from shedlight.engines.spark.step.parts import (
@@ -44,6 +50,7 @@ from shedlight.matching.jit import Array
 from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import (
     CepOperator,
+    Masks,
     OperatorState,
     ingest,
     match_batch,
@@ -279,9 +286,7 @@ class _BatchExecution:
         watermarks = [self._watermarks[stream] for stream in spec.inputs]
         since, before = state.reorder_buffer.watermark, state.states
         state, ready, late = ingest(operator, state, arrivals, ended, watermarks, unique=unique)
-        shares = context.shares if self._plan is None else self._plan.shares
-        chosen = choose_events(context.sample, spec, ready, self._heavy)
-        masks = keep_masks(self._chain.spec, spec, operator, ready, shares, chosen)
+        masks, chosen = self._masks(spec, operator, ready)
         guards = self._guards(spec, ready, since)
         kept = with_guards(operator, ready, masks.kept, guards)
         counter.starts(ready, kept, masks.emitted)
@@ -310,6 +315,18 @@ class _BatchExecution:
         self.late[spec.name] = self._whole_events(spec.name, late)
         self.metrics[spec.name] = counter.metrics(state)
         return state
+
+    def _masks(
+        self, spec: OperatorSpec, operator: CepOperator, ready: ReadyBatch
+    ) -> tuple[KeepMasks, Masks]:
+        """Say which events each pattern gets to see, and which are of the unshed sample."""
+        chain = self._chain.spec
+        shares = chain.context.shares if self._plan is None else self._plan.shares
+        chosen = choose_events(chain.context.sample, spec, ready, self._heavy)
+        begun = since_begun(chain, spec, ready)
+        masks = keep_masks(chain, spec, operator, ready, shares, chosen)
+        chosen = {n: mask & begun[n] if n in begun else mask for n, mask in chosen.items()}
+        return narrow(masks, begun), chosen
 
     def _own_samples(self, spec: OperatorSpec) -> Samples:
         return {

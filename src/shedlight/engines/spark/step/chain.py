@@ -15,7 +15,7 @@ from shedlight.engines.spark.codec.event_refs import (
     find_event_refs,
     with_event_refs,
 )
-from shedlight.engines.spark.step.completeness import Completeness
+from shedlight.engines.spark.step.completeness import Completeness, begin_patterns
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams, flag_types
 from shedlight.engines.spark.step.parts import Progresses
 from shedlight.engines.spark.step.sample_counts import PatternSample
@@ -186,4 +186,5 @@ def new_chain_state(chain: ChainRuntime) -> ChainState:
     columns = chain.event_refs.columns
     tables = {name: EventTable(schema.empty_table()) for name, schema in columns.items()}
     states = tuple(map(new_operator_state, chain.operators))
-    return ChainState(states, {}, event_tables=tables)
+    completeness = begin_patterns(Completeness(), chain.spec.context)
+    return ChainState(states, {}, event_tables=tables, completeness=completeness)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from shedlight.engines.spark.support.batch_plan import BatchPlan
-from shedlight.engines.spark.support.placement import ChainSpec
+from shedlight.engines.spark.support.placement import ChainSpec, NodeContext
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.graph.application import parse_stream
 from shedlight.matching.operators.reorder import NEVER
@@ -160,6 +160,18 @@ def end_batch(
         for stream, history in completeness.histories.items()
     }
     return Completeness(histories, tuple(still_open))
+
+
+def begin_patterns(
+    completeness: Completeness, context: NodeContext, since: int = 0
+) -> Completeness:
+    """Take patterns that came with a change after a version for whole from then on alone."""
+    needed = {stream for guard in context.guards.values() for stream in guard.streams}
+    for stream, time in context.versions.began(needed, since).items():
+        histories = {s: h for s, h in completeness.histories.items() if s != stream}
+        still_open = tuple(each for each in completeness.open if each.stream != stream)
+        completeness = Completeness(histories, still_open).lower(stream, BEGINNING, time, 0.0)
+    return completeness
 
 
 MAX_STEPS = 10_000

@@ -4,7 +4,7 @@ Patterns that keep the unshed sample have a second flag: whether the plan alone 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +42,15 @@ def flag_types(patterns: int) -> list[pa.DataType]:
 def flag_streams(chain: ChainSpec, spec: OperatorSpec) -> tuple[Stream, ...]:
     """List the patterns of an operator's flags: all of them, then again the sample's."""
     return (*spec.outputs, *chain.context.sample.patterns_of(spec))
+
+
+def own_flags(chain: ChainSpec, spec: OperatorSpec) -> list[str]:
+    """Name the flags of an operator in their order, if its events carry any."""
+    if not has_shares(spec, chain.context.shares):
+        return []
+    streams = flag_streams(chain, spec)
+    kinds = ["kept"] * len(spec.outputs) + ["by plan"] * (len(streams) - len(spec.outputs))
+    return [f"{stream.name} {kind}" for stream, kind in zip(streams, kinds, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +121,27 @@ def _decided(
         if mask is not None and not mask.all():
             (kept if with_sample else by_plan)[stream.name] = mask
     return KeepMasks(kept, by_plan)
+
+
+def since_begun(chain: ChainSpec, spec: OperatorSpec, ready: ReadyBatch) -> Masks:
+    """Say which events patterns see that came with a change: none from before they began."""
+    began = chain.context.versions.began(spec.outputs)
+    masks = {stream.name: ready.time >= time for stream, time in began.items()}
+    return {name: mask for name, mask in masks.items() if not mask.all()}
+
+
+def narrow(masks: KeepMasks, by: Masks) -> KeepMasks:
+    """Have patterns see no more than these events."""
+    if not by:
+        return masks
+    kept = {
+        name: masks.kept[name] & mask if name in masks.kept else mask
+        for name, mask in by.items()
+    }
+    by_plan = {
+        name: mask & by[name] if name in by else mask for name, mask in masks.by_plan.items()
+    }
+    return replace(masks, kept={**masks.kept, **kept}, by_plan=by_plan)
 
 
 def with_guards(

@@ -13,6 +13,7 @@ from shedlight.engines.spark.codec.decode import decode_table, plain_bytes
 from shedlight.engines.spark.codec.encode import encode_table
 from shedlight.engines.spark.codec.event_refs import EventTable
 from shedlight.engines.spark.step.chain import ChainRuntime, ChainState
+from shedlight.engines.spark.step.changed import EarlierState, version_facts
 from shedlight.engines.spark.step.completeness import Completeness, OpenThreshold
 from shedlight.engines.spark.step.parts import (
     ChannelProgress,
@@ -54,6 +55,7 @@ def to_sections(
         "operators": _names(chain),
         "watermarks": [[*origin, watermark] for origin, watermark in state.watermarks.items()],
         "idle": sorted(state.idle),
+        **version_facts(chain.spec),
         **_completeness_facts(state.completeness),
         **_progress_facts(state.progresses),
     }
@@ -76,13 +78,27 @@ def from_bytes(chain: ChainRuntime, data: bytes) -> ChainState:
 
 
 def from_sections(chain: ChainRuntime, saved_sections: Iterable[Section]) -> ChainState:
-    """Read the state of a shard from its sections.
+    """Read the state of a shard from its sections, of an earlier version of its operators too.
 
     Raises:
         StateError: It is of other operators.
     """
     own, *sections = saved_sections
     names = _names(chain)
+    shared = ChainState(
+        (),
+        {(stream, origin): time for stream, origin, time in own.facts["watermarks"]},
+        frozenset((stream, origin) for stream, origin in own.facts["idle"]),
+        {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
+        _completeness(own.facts),
+        progresses=_progresses(own.facts),
+    )
+    if own.facts.get("version", 1) != chain.spec.context.versions.number:
+        of_operators = {
+            name: [s for s in sections if s.operator == name and s.kind in {OPERATOR, PATTERN}]
+            for name in own.facts["operators"]
+        }
+        return EarlierState(own.facts, of_operators, shared).changed_to(chain)
     if own.facts["operators"] != names:
         raise StateError(
             f"the saved state is of the operators {', '.join(own.facts['operators'])}, now "
@@ -93,15 +109,8 @@ def from_sections(chain: ChainRuntime, saved_sections: Iterable[Section]) -> Cha
     for section in sections:
         if section.kind in {OPERATOR, PATTERN}:
             saved[section.operator].append(section)
-    return ChainState(
-        tuple(map(operator_state, chain.operators, saved.values())),
-        {(stream, origin): time for stream, origin, time in own.facts["watermarks"]},
-        frozenset((stream, origin) for stream, origin in own.facts["idle"]),
-        {each.operator: _event_table(each) for each in sections if each.kind == EVENTS},
-        _completeness(own.facts),
-        _samples(chain, sections),
-        _progresses(own.facts),
-    )
+    operators = tuple(map(operator_state, chain.operators, saved.values()))
+    return replace(shared, operators=operators, samples=_samples(chain, sections))
 
 
 def shrink_chain(state: ChainState) -> ChainState:

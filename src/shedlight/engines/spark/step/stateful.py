@@ -86,7 +86,7 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         saved, size = write_state(files, held, old, new)
         state.update((saved,))
         rows += [
-            *emit.output_rows(shard, payloads),
+            *emit.output_rows(shard, _in_outbox(step, payloads)),
             *emit.late_rows(
                 shard,
                 {name: late for name, late in result.late.items() if name in step.context.late},
@@ -115,6 +115,14 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
     return match
 
 
+def _in_outbox(
+    step: Step, payloads: Mapping[Stream, emit.Payloads]
+) -> Mapping[Stream, emit.Payloads]:
+    """Name what was found as it is called in the outbox."""
+    versions = step.context.versions
+    return {versions.in_outbox(stream): found for stream, found in payloads.items()}
+
+
 def _begin_divided(
     step: Step, chain: ChainRuntime, shard: int, plan: BatchPlan | None, put: emit.Put
 ) -> tuple[HeldState, list[emit.Row]]:
@@ -126,7 +134,7 @@ def _begin_divided(
     ) -> None:
         if stream in step.context.published_streams and len(table):
             found = emit.encode_output(chain, stream, table, event_tables, put)
-            rows.extend(emit.output_rows(shard, {stream: found}))
+            rows.extend(emit.output_rows(shard, _in_outbox(step, {stream: found})))
 
     division = read_division(chain, step.states.folder)
     state, results = division.state_of(shard, plan, on_output)
@@ -180,7 +188,10 @@ def _decode_input(frames: Frames) -> _ShardInput:
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
             sketch = read_sketch(int(row.number), row.arrival, row.arrivals)
             sketches.setdefault(str(stream), []).append(sketch)
-    events = {stream: pa.concat_tables(of_stream) for stream, of_stream in tables.items()}
+    events = {
+        stream: pa.concat_tables(of_stream, promote_options="default")
+        for stream, of_stream in tables.items()
+    }
     return _ShardInput(
         events, merge_by_stream(sketches), watermarks, from_text(plan) if plan else None
     )

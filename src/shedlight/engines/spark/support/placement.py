@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from shedlight.engines.spark.support.sample_spec import SampleSpec, find_sample
+from shedlight.engines.spark.support.versions import Versions
 from shedlight.errors import ApplicationError
 from shedlight.graph import Application, OperatorSpec, Stream, operator_order
 from shedlight.graph.closures import find_closures
@@ -181,6 +182,7 @@ class NodeContext:
     # how long a guard looks back at most, in microseconds; None: for ever
     lookback: int | None = 0
     sample: SampleSpec = field(default_factory=SampleSpec)  # the keys that are never shed
+    versions: Versions = field(default_factory=Versions)  # since when patterns are as they are
 
     def comes_once(self, spec: OperatorSpec) -> bool:
         """Say whether nothing that an operator reads can come twice, as by a channel."""

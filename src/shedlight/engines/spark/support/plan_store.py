@@ -55,6 +55,10 @@ class ActivePlan:
     heavy: int = 0  # the number of a list of heavy hitters; 0: none are known
     # of which share of the events keys are looked at, to find heavy hitters
     looked_at: float = 0.01
+    version: int = 1  # of the application, whose event types a plan has the numbers of
+    # the sources of which a micro-batch was not seen, before a restart, and none since; with
+    # the first micro-batch that was
+    unseen: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
