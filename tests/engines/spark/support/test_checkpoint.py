@@ -1,5 +1,6 @@
 """A damaged checkpoint is an error, or the run is right all the same; never neither."""
 
+import json
 import os
 import re
 import shutil
@@ -18,7 +19,12 @@ from shedlight.engines.spark.run.fingerprint import check_fingerprint
 from shedlight.engines.spark.run.finite import run_on_spark
 from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
-from shedlight.engines.spark.support.checkpoint import check_logs, is_in_use, lock_checkpoint
+from shedlight.engines.spark.support.checkpoint import (
+    check_logs,
+    is_in_use,
+    lock_checkpoint,
+    missing_files,
+)
 from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream
@@ -310,6 +316,54 @@ def test_what_a_killed_query_left_unfinished_is_removed(tmp_path):
         (offsets / name).touch()
     assert check_logs(tmp_path) is None
     assert list(offsets.iterdir()) == []
+
+
+NOTED = json.dumps({"conf": {"spark.a": "one", "spark.sql.shuffle.partitions": "2"}})
+
+
+def noted(folder: Path, number: int, *lines: str) -> None:
+    """Write a file of offsets."""
+    (folder / "offsets").mkdir(exist_ok=True)
+    (folder / "offsets" / str(number)).write_text("\n".join(["v1", *lines]))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (NOTED.replace("one", "onf"), '{"topic":{"0":8}}'),
+        (NOTED.replace("spark.a", "spark.b"), '{"topic":{"0":8}}'),
+        (NOTED.replace("conf", "cong"), '{"topic":{"0":8}}'),
+        (NOTED, '{"logOffset":8}'),
+        (NOTED,),
+        ("7", '{"topic":{"0":8}}'),
+    ],
+)
+def test_a_byte_that_is_another_is_damage(tmp_path, lines):
+    """And no other schema of the state, as Spark has it."""
+    (tmp_path / "metadata").write_text("{}")
+    noted(tmp_path, 0, NOTED, '{"topic":{"0":7}}')
+    noted(tmp_path, 1, *lines)
+    with pytest.raises(StateError, match="offsets/1 is damaged, or the one before it"):
+        check_logs(tmp_path)
+
+
+def test_a_later_spark_may_note_more_and_partitions_may_change(tmp_path):
+    """And a source that had nothing before may have something."""
+    (tmp_path / "metadata").write_text("{}")
+    noted(tmp_path, 0, NOTED, "-")
+    later = {"spark.a": "one", "spark.sql.shuffle.partitions": "3", "spark.new": "0"}
+    noted(tmp_path, 1, json.dumps({"conf": later}), '{"topic":{"0":7}}')
+    assert check_logs(tmp_path) is None
+
+
+def test_a_file_that_is_gone_is_found(tmp_path):
+    """If the log of its folder names it."""
+    (tmp_path / "_spark_metadata").mkdir()
+    entries = [{"path": f"file:///{n}.parquet", "modificationTime": 1} for n in "ab"]
+    lines = ["v1", *map(json.dumps, entries)]
+    (tmp_path / "_spark_metadata" / "0").write_text("\n".join(lines))
+    (tmp_path / "a.parquet").touch()
+    assert missing_files(tmp_path) == [tmp_path / "b.parquet"]
 
 
 def test_a_new_folder_may_have_what_a_killed_run_left_behind(tmp_path):

@@ -5,6 +5,7 @@ other format of Spark gets it once unless a delivery is repeated after a crash, 
 the same id, and so does a writer of the user. Side outputs are no different.
 """
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,13 +20,14 @@ from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 from shedlight.engines.spark.outbox.writers import Writer, call_writer
 from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.arrival import FILES
-from shedlight.engines.spark.support.checkpoint import check_logs
+from shedlight.engines.spark.support.checkpoint import check_logs, missing_files
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
 from shedlight.graph import Application, SideOutput, Sink, Stream
 from shedlight.graph.kafka import KAFKA
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.output.complex_events import TIME
 
+_LOG = logging.getLogger(__name__)
 SINK, LATE = "sink", "late"
 OF_TEXT = frozenset({"csv", "json", "xml"})
 WRITTEN_TIMES = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timeZone": "UTC"}
@@ -102,6 +104,16 @@ class Delivery:
         folders = f"{self.checkpoint} and {written}" if written else str(self.checkpoint)
         remedy = f"put it back, or remove {folders} to have all delivered anew"
         check_logs(self.checkpoint, written, logs=self.logs, remedy=remedy)
+        gone = [] if written is None else missing_files(written)
+        if gone:
+            more = f" and {len(gone) - 1:,} more" if len(gone) > 1 else ""
+            _LOG.warning(
+                "%s lacks %s%s, which its log names: Spark cannot read the folder, and what "
+                "was in it is not delivered again; put it back",
+                self.name,
+                gone[0],
+                more,
+            )
 
 
 def _append(options: Mapping[str, str], events: DataFrame, _: int) -> None:

@@ -171,6 +171,7 @@ def check_logs(
         _check_identity(query / "metadata", remedy)
     if done >= 0:
         commits.read(done)
+    _check_alike(offsets)
     _check_sources(query, offsets, logs)
     if sink is None:
         return None
@@ -197,6 +198,41 @@ def _check_identity(file: Path, remedy: str) -> None:
         raise StateError(f"{file} is damaged or missing ({error}); {remedy}") from error
 
 
+_MAY_DIFFER = "spark.sql.shuffle.partitions"  # when keys are divided anew
+
+
+def _check_alike(log: _SparkLog) -> None:
+    """See that what Spark noted last is of the form of what it noted before that.
+
+    A byte that is another makes settings of it that nobody has made, and Spark then says that
+    the schema of the state is another one. A later Spark may know more settings.
+    """
+    if log.last < 1 or log.last - 1 not in log.files:
+        return
+    before, last = log.read(log.last - 1), log.read(log.last)
+    path = log.folder / log.files[log.last]
+    try:
+        known, noted = (dict(entries[0]["conf"]) for entries in (before, last))
+        are_alike = _alike(known, noted) and len(before) == len(last)
+    except (IndexError, KeyError, TypeError, ValueError):
+        are_alike = False
+    pairs = zip(before[1:], last[1:], strict=False)
+    if not are_alike or any(_is_of_files(a) != _is_of_files(b) for a, b in pairs if a and b):
+        raise StateError(
+            f"{path} is damaged, or the one before it: they are not of one form; {log.remedy}"
+        )
+
+
+def _alike(known: Mapping[str, str], noted: Mapping[str, str]) -> bool:
+    both = (known.keys() & noted.keys()) - {_MAY_DIFFER}
+    grew = known.keys() <= noted.keys() or noted.keys() <= known.keys()
+    return grew and all(known[name] == noted[name] for name in both)
+
+
+def _is_of_files(offset: object) -> bool:
+    return isinstance(offset, dict) and offset.keys() == {"logOffset"}
+
+
 def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> None:
     """See from where to where the last micro-batch reads, and that the files are known."""
     begun, offsets = log.last, []
@@ -205,7 +241,7 @@ def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> N
     for number, offset in zip(
         range(len(offsets)) if logs is None else logs, offsets, strict=False
     ):
-        if isinstance(offset, dict) and offset.keys() == {"logOffset"}:
+        if _is_of_files(offset):
             source = _SparkLog(query / "sources" / str(number), log.remedy)
             source.check(offset["logOffset"])
 
@@ -226,6 +262,12 @@ def committed_files(sink: Path) -> dict[str, float] | None:
     except StateError:
         return None
     return {one["path"].rpartition("/")[2]: one["modificationTime"] / 1e3 for one in entries}
+
+
+def missing_files(sink: Path) -> list[Path]:
+    """List the files that are gone from a folder though its log names them."""
+    there = {file.name for file in sink.rglob("*")}
+    return [sink / name for name in sorted((committed_files(sink) or {}).keys() - there)]
 
 
 @dataclass(frozen=True, slots=True)
