@@ -13,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.simulator import Service, simulate
 from shedlight.engines.spark.run import node_query
+from shedlight.engines.spark.run.finite import _in_one_batch
 from shedlight.engines.spark.step.state_files import MIN_FILE_BYTES
 from shedlight.graph import (
     Node,
@@ -288,3 +289,21 @@ def test_a_run_that_failed_goes_on_where_it_was(spark, tmp_path, monkeypatch, mi
     second.write_bytes(good)
     os.utime(second, times)
     assert on_spark(spark, files, tmp_path) == locally(application, tables)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_small"),
+    [
+        ("{0}", True),
+        ("file:{0}", True),
+        ("{0}/*.parquet", False),
+        ("hdfs://host:8020/in", False),
+    ],
+)
+def test_only_what_is_seen_to_be_small_gets_its_end_at_once(tmp_path, path, is_small):
+    """Else events that are read after the end of their source would be late."""
+    (tmp_path / "a.parquet").write_bytes(b"events")
+    source = Source(
+        name="s", format="parquet", path=path.format(tmp_path), time="time", id=("id",)
+    )
+    assert _in_one_batch(source) == is_small

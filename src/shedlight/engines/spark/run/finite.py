@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
@@ -21,7 +20,7 @@ from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
-from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.session.paths import local_folder, local_path
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.starting_offsets import STARTING_OFFSETS
 from shedlight.engines.spark.source.watermark_files import end_of
@@ -147,9 +146,9 @@ _MAX_BYTES_OF_ONE_BATCH = 16 << 20
 
 def _in_one_batch(source: Source) -> bool:
     """Say whether a source is surely read in one micro-batch: it is small, and has no limit."""
-    if source.path is None or any(name.lower().startswith("max") for name in source.options):
+    path = local_path(source.path)  # what is elsewhere, or several, may be of any size
+    if path is None or any(name.lower().startswith("max") for name in source.options):
         return False
-    path = Path(source.path)
     files = [path] if path.is_file() else path.rglob("*")
     size = sum(file.stat().st_size for file in files if file.is_file())
     return size < _MAX_BYTES_OF_ONE_BATCH
