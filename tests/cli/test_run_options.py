@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from shedlight.cli.run_options import check_once, with_on_start, with_run_options
+from shedlight.cli.run_options import check_once, check_watch, with_on_start, with_run_options
 from shedlight.graph import OnStart, load_application
 from tests.graph.applications import SMALL
 
@@ -58,3 +58,13 @@ def test_how_often_to_look_means_nothing_where_all_is_read_at_once():
     check_once(trigger=None, delivery_interval=None)
     with pytest.raises(typer.BadParameter, match="--delivery-interval is for a run that goes"):
         check_once(trigger=None, delivery_interval="1 s")
+
+
+def test_an_application_is_watched_only_with_a_local_checkpoint():
+    """Elsewhere it cannot change; that is said before the run begins."""
+    check_watch(None)
+    check_watch("file:/state/run")
+    with pytest.raises(
+        typer.BadParameter, match="and hdfs://host/run is an address; leave out"
+    ):
+        check_watch("hdfs://host/run")

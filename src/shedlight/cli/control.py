@@ -16,9 +16,10 @@ from shedlight.cli.options import ApplicationFile, seconds_of
 from shedlight.cli.run import read_setting, serving, silence_foreign_logs
 from shedlight.cli.serve import Host, Port, TlsCert, TlsKey, Token, page_address
 from shedlight.engines.spark.session.brokers import check_brokers
-from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.session.paths import is_local, local_folder
 from shedlight.engines.spark.session.preflight import check_java
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.errors import InputError
 from shedlight.graph.part import without_ends
 
 if TYPE_CHECKING:  # Spark takes a second to import
@@ -33,10 +34,10 @@ def control(  # noqa: PLR0913  # one argument per option
     application: ApplicationFile,
     *,
     checkpoint: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="The folder of its log and of overrides.  [default: state/NAME-control where "
-            "the application file is]"
+            help="The local folder of its log and of overrides.  "
+            "[default: state/NAME-control where the application file is]"
         ),
     ] = None,
     shedder: Annotated[
@@ -65,7 +66,7 @@ def control(  # noqa: PLR0913  # one argument per option
             "--host, --port, --tls-cert and --tls-key are for the web UI; add --page"
         )
     loaded = load_with_warnings(application)
-    state = checkpoint or application.parent / "state" / f"{loaded.name}-control"
+    state = _find_folder(checkpoint, application.parent / "state" / f"{loaded.name}-control")
     settings = dict(map(read_setting, conf or ()))
     log = log or state / "log.jsonl"
     address = page_address(host, port, token, tls_cert, tls_key) if page else None
@@ -86,12 +87,23 @@ def control(  # noqa: PLR0913  # one argument per option
         say(f"in control of {loaded.name}: epoch {last.epoch}, the last plan is {last.number}")
 
     listener = ControllerListener(view.decision, view.override, view.report)
-    run = ControlRun(loaded, local_folder(str(state)), _settings(shedder), listener, begin)
+    run = ControlRun(loaded, state, _settings(shedder), listener, begin)
     with (
         nullcontext() if address is None else serving(log, state, address),
         lock_checkpoint(run.checkpoint) as lock,
     ):
         _control(run, settings, lock, seconds)
+
+
+def _find_folder(given: str | None, own: Path) -> Path:
+    if given is None:
+        return own.absolute()
+    if not is_local(given):
+        raise InputError(
+            f"--checkpoint {given} is in no local folder, and the controller has its log and "
+            "overrides in one; name a folder of the computer where it runs"
+        )
+    return local_folder(given)
 
 
 def _settings(shedder: str) -> "ControlSettings":

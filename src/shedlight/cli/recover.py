@@ -19,7 +19,7 @@ from shedlight.cli.stored_events import StoredEvents
 from shedlight.engines.event_files import format_of, write_events
 from shedlight.engines.recovery import Recovery, TimeRange, find_missed
 from shedlight.engines.spark.run.fingerprint import check_patterns, read_record
-from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.session.paths import is_local, local_folder
 from shedlight.engines.spark.support.checkpoint import is_in_use
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
@@ -52,7 +52,7 @@ def recover(  # noqa: PLR0913  # one argument per option
         typer.Option(help="Of times that have none, such as Europe/Berlin.  [default: UTC]"),
     ] = None,
     checkpoint: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="The folder of the run's state.  "
             "[default: state/NAME where the application file is]"
@@ -92,10 +92,10 @@ def recover(  # noqa: PLR0913  # one argument per option
         None if until is None else time_of("--until", until, zone),
     )
     loaded = with_absolute_paths(load_application(application).application, application)
-    state = checkpoint or application.parent / "state" / loaded.name
+    state = _local_state(checkpoint, application.parent / "state" / loaded.name)
     names = _chosen(loaded, sink or [])
     places = _places(output, names)
-    run = _Run(loaded, CheckpointPaths(local_folder(str(state))), stretch)
+    run = _Run(loaded, CheckpointPaths(state), stretch)
     shed = run.check()
     ids = _delivered(loaded, names, delivered or [])
     left_out, future = MalformedRecords(), FutureCounts()
@@ -111,6 +111,17 @@ def recover(  # noqa: PLR0913  # one argument per option
         return
     for line in _lines(run, shed, found, places):
         print(line)
+
+
+def _local_state(given: str | None, own: Path) -> Path:
+    if given is None:
+        return own.absolute()
+    if not is_local(given):
+        raise InputError(
+            f"--checkpoint {given} is in no local folder; copy what is in it, but for the "
+            "folders `query` and `outbox`, and name the copy"
+        )
+    return local_folder(given)
 
 
 @dataclass(frozen=True, slots=True)

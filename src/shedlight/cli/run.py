@@ -33,9 +33,10 @@ from shedlight.cli.simulate import simulate
 from shedlight.cli.source_files import with_absolute_paths
 from shedlight.cli.watch import FileWatch
 from shedlight.engines.spark.session.brokers import check_brokers
-from shedlight.engines.spark.session.paths import check_paths, local_folder
+from shedlight.engines.spark.session.paths import check_paths, is_local, local_folder
 from shedlight.engines.spark.session.preflight import check_java
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
+from shedlight.engines.spark.support.storage import StoredPath, stored_path
 from shedlight.graph import Application
 from shedlight.graph.part import alone, part_of
 from shedlight.report.summary import summary_json, summary_text
@@ -76,16 +77,20 @@ def run(  # noqa: PLR0913  # one argument per option
         typer.Option("--once", help="Process what the sources have, to its end, and stop."),
     ] = False,
     checkpoint: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            help="The folder of this run's state; it goes on from there.  "
+            help="The folder of this run's state, or its address, e.g. hdfs://host:8020/state; "
+            "it goes on from there.  "
             "[default: state/NAME where the application file is, with --once state/NAME-once]"
         ),
     ] = None,
     shedder: Annotated[RunShedder, typer.Option(help="Which shedder.")] = "global",
     log: Annotated[
         Path | None,
-        typer.Option(help="Where to write the log of the run.  [default: in the checkpoint]"),
+        typer.Option(
+            help="Where to write the log of the run.  [default: in the checkpoint, or where "
+            "it would be if that is an address]"
+        ),
     ] = None,
     conf: Annotated[
         list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
@@ -148,18 +153,24 @@ def run(  # noqa: PLR0913  # one argument per option
             ro.with_run_options(loaded, shards, restarts, **times), on_start
         ),
     )
+    if watch:
+        ro.check_watch(checkpoint)
     watched = FileWatch(application, read) if watch else None
     loaded = read()
     # a run that sheds cannot go on from the state of one that does not
     name = loaded.name + ("-once" if once else f"-{node}" if node else "")
-    state = checkpoint or application.parent / "state" / name
+    state, here = _find_state(application, checkpoint, name)
     settings = dict(map(read_setting, conf or ()))
-    job = _Job(loaded, state, shedder, seconds, log or state / "log.jsonl", node, watched)
+    job = _Job(loaded, state, shedder, seconds, log or here / "log.jsonl", node, watched)
     own = part_of(alone(loaded, node), node)
-    check_paths(own, str(state), job.log)
+    check_paths(own, state, job.log)
     check_brokers(own)
     address = page_address(host, port, token, tls_cert, tls_key) if page else None
-    with nullcontext() if address is None else serving(job.log, job.checkpoint, address):
+    with (
+        nullcontext()
+        if address is None
+        else serving(job.log, stored_path(job.checkpoint), address)
+    ):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
 
@@ -179,12 +190,19 @@ def read_setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def _find_state(application: Path, given: str | None, name: str) -> tuple[str, Path]:
+    """Find the checkpoint of a run, and the local folder of its log."""
+    own = application.parent / "state" / name
+    state = str(own) if given is None else given
+    return state, local_folder(state) if is_local(state) else own
+
+
 @dataclass(frozen=True, slots=True)
 class _Job:
     """What to run, with which shedder, how long, and where its state and log are."""
 
     application: Application
-    checkpoint: Path
+    checkpoint: str
     shedder: RunShedder
     seconds: float | None
     log: Path
@@ -202,19 +220,29 @@ def _run_locked(job: _Job, master: str, settings: dict[str, str], *, once: bool)
     silence_foreign_logs()
     view = LiveView(job.application, job.log, timed=not once)
     restarts = job.application.run.restarts
-    with lock_checkpoint(local_folder(str(job.checkpoint))) as lock:
-        attempt = partial(_run_on_spark, job, _Start(master, settings, lock), view, once=once)
+    with _lock(job.checkpoint) as locks:
+        attempt = partial(_run_on_spark, job, _Start(master, settings, locks), view, once=once)
         run_with_restarts(attempt, _RESTARTS if restarts is None else restarts)
     return view.totals
 
 
+@contextmanager
+def _lock(checkpoint: str) -> Iterator[tuple[int, ...]]:
+    """Take the lock of a checkpoint, if it is local: elsewhere the run does, by its session."""
+    if not is_local(checkpoint):
+        yield ()
+        return
+    with lock_checkpoint(local_folder(checkpoint)) as lock:
+        yield (lock,)
+
+
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How to start Spark: where, with which settings, and the lock that the JVM inherits."""
+    """How to start Spark: where, with which settings, and the locks that the JVM inherits."""
 
     master: str
     settings: dict[str, str]
-    lock: int
+    locks: tuple[int, ...]
 
 
 def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> None:
@@ -225,14 +253,15 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
     )
 
     changed = None if job.watch is None else job.watch.application
-    application, checkpoint = changed or job.application, str(job.checkpoint)
+    application, checkpoint = changed or job.application, job.checkpoint
+    locked = bool(start.locks)
     if sys.stderr.isatty():
         say("starting Spark ...")
     session = open_session(
         f"shedlight {application.name}",
         master=start.master,
         settings=start.settings,
-        inherited=(start.lock,),
+        inherited=start.locks,
     )
     try:
         from shedlight.cli.run_loop import run_until_over  # noqa: PLC0415
@@ -248,7 +277,7 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
                     checkpoint=checkpoint,
                     deliver=True,
                     on_micro_batch=view.batch,
-                    locked=True,
+                    locked=locked,
                 )
                 return
             listener = RunListener(view.batch, view.decision, view.override)
@@ -260,7 +289,7 @@ def _run_on_spark(job: _Job, start: _Start, view: "LiveView", *, once: bool) -> 
                     checkpoint=checkpoint,
                     options=_options(job, application),
                     listener=listener,
-                    locked=True,
+                    locked=locked,
                     node=job.node,
                 )
                 view.controller = view.running.loop
@@ -294,7 +323,7 @@ def _options(job: _Job, application: Application) -> "Options":
 
 
 @contextmanager
-def serving(log: Path, checkpoint: Path, address: "Address") -> Iterator[None]:
+def serving(log: Path, checkpoint: StoredPath, address: "Address") -> Iterator[None]:
     """Serve the web UI during the run; a port that is taken is an error before Spark starts."""
     server = open_server(log, checkpoint, address)
     with server.in_background():

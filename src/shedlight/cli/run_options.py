@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from shedlight.cli.options import seconds_of
+from shedlight.engines.spark.session.paths import is_local
 from shedlight.graph import Application
 from shedlight.graph.file.values import read_shards, read_start
 
@@ -68,6 +69,15 @@ def check_end(*, once: bool, duration: str | None, watch: bool) -> None:
     asked = {"--duration": duration is not None, "--watch": watch}
     for name in (name for name, is_asked in asked.items() if once and is_asked):
         raise typer.BadParameter(f"--once ends by itself; leave out {name}")
+
+
+def check_watch(checkpoint: str | None) -> None:
+    """See that the application of a run can change while it runs."""
+    if checkpoint is not None and not is_local(checkpoint):
+        raise typer.BadParameter(
+            f"--watch is for a checkpoint in a local folder, and {checkpoint} is an address; "
+            "leave out --watch, or name a folder"
+        )
 
 
 def with_on_start(application: Application, text: str | None) -> Application:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shedlight.cli.console import say
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import InputError
 from shedlight.runlog.follow import find_log
 
@@ -89,7 +90,7 @@ def page_address(
     return Address(host or HOST, wanted, token or "", tls_cert, tls_key)
 
 
-def open_server(log: Path, checkpoint: Path | None, address: "Address") -> "PageServer":
+def open_server(log: Path, checkpoint: StoredPath | None, address: "Address") -> "PageServer":
     """Open the server of the web UI of a run, which takes its port."""
     from shedlight.page.run_view import RunPaths  # noqa: PLC0415
     from shedlight.page.server import PageServer  # noqa: PLC0415

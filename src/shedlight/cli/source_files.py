@@ -16,6 +16,7 @@ from shedlight.engines.event_files import (
 )
 from shedlight.engines.event_pieces import EventPieces, open_pieces
 from shedlight.engines.malformed import unparsable_record
+from shedlight.engines.spark.session.paths import is_local
 from shedlight.engines.time_jumps import OnFuture, leave_out_future
 from shedlight.errors import InputError, known_names
 from shedlight.graph import Application, SideOutput, Sink, Source
@@ -146,7 +147,7 @@ def with_absolute_paths(application: Application, file: Path) -> Application:
 
     def absolute(location: _Location) -> _Location:
         path = location.path
-        if path is None or "://" in path or path.startswith("file:"):
+        if path is None or not is_local(path) or path.startswith("file:"):
             return location
         return replace(location, path=str(folder / path))
 

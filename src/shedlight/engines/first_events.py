@@ -14,6 +14,7 @@ import pyarrow.json
 import pyarrow.parquet
 
 from shedlight.engines.event_files import format_of, is_event_file
+from shedlight.engines.spark.session.paths import is_local
 from shedlight.engines.tables import event_time_of, with_declared_times, with_derived_columns
 from shedlight.errors import InputError
 from shedlight.graph import Source
@@ -56,7 +57,7 @@ def _show(value: object) -> str:
 
 
 def _first_file(source: Source, folder: Path) -> Path | None:
-    if source.path is None or "://" in source.path:
+    if source.path is None or not is_local(source.path):
         return None
     path = folder / source.path
     try:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from shedlight.control.planning_input import planning_input_path
 from shedlight.engines.spark.support.checkpoint import LOCK, is_in_use
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.follow import Follower
 from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
@@ -35,7 +36,7 @@ class RunPaths:
 
     log: Path  # its log
     # its checkpoint; None: it is not known, and nothing can be changed
-    checkpoint: Path | None = None
+    checkpoint: StoredPath | None = None
 
 
 def run_paths(log: Path) -> RunPaths:

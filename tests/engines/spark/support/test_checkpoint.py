@@ -194,15 +194,16 @@ def test_a_run_goes_on_and_a_delivery_can_be_repeated(spark, copy):
 
 def test_a_plan_that_is_lost_is_said_and_its_number_not_given_again(half, tmp_path):
     """Else a micro-batch that is repeated would take another plan for its own."""
-    plans = PlanStore(tmp_path / "plan")
-    shutil.copytree(half.folder / NODE / "plan", plans.folder)
-    _gone(plans.folder / "plans" / "1.json")
-    _cut(plans.folder / "plans" / "1.npz")
+    folder = tmp_path / "plan"
+    plans = PlanStore(folder)
+    shutil.copytree(half.folder / NODE / "plan", folder)
+    _gone(folder / "plans" / "1.json")
+    _cut(folder / "plans" / "1.npz")
     with pytest.raises(StateError, match=r"1\.json is missing; put it back"):
         plans.shares(ActivePlan(1))
     with pytest.raises(StateError, match=r"1\.npz is damaged .*put it back"):
         plans.tables(ActivePlan(1))
-    _gone(plans.folder / "plans" / "1.npz")
+    _gone(folder / "plans" / "1.npz")
     assert plans.publish({}, {}) == 2
 
 
@@ -211,7 +212,7 @@ def test_what_was_written_is_not_repeated_with_another_plan(spark, copy):
     node = copy.folder / NODE
     for path in ("query/offsets/2", "query/commits/1"):
         _gone(node / path)
-    record = PlanStore(node / "plan").record.missing(1)
+    record = Path(str(PlanStore(node / "plan").record.missing(1)))
     record.write_text(record.read_text().splitlines(keepends=True)[0])
     assert check_logs(node / "query", node / "outbox") == 1
     with pytest.raises(StateError, match="does not have micro-batch 1; put the file back"):

@@ -6,6 +6,7 @@ it stays active until somebody deletes it, over restarts too.
 """
 
 import json
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +14,13 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from shedlight.control.override import Override, apply_override, current_values
-from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.storage import StoredPath, replace_file
 from shedlight.errors import InputError, ShedlightError
 from shedlight.graph import Application
 
 OVERRIDE = "override.json"
 _MAX_BYTES = 1 << 20
+_REMOTE_INTERVAL_S = 1.0  # between two looks over the network
 _Numbers = dict[str, Annotated[float, Field(strict=True, allow_inf_nan=False)]]
 
 
@@ -42,7 +44,7 @@ class OverrideOutcome:
     rejected: str = ""
 
 
-def store_override(checkpoint: Path, override: Override) -> Override:
+def store_override(checkpoint: StoredPath, override: Override) -> Override:
     """Store an override for a run, on top of what is stored; give all together.
 
     Raises:
@@ -53,7 +55,7 @@ def store_override(checkpoint: Path, override: Override) -> Override:
     merged = override.over(read_override(path))
     row = {"bounds": dict(merged.bounds), "weights": dict(merged.weights)}
     try:
-        write_atomically(path, json.dumps(row))
+        replace_file(path, json.dumps(row))
     except OSError as error:
         raise InputError(
             "the override cannot be written to the checkpoint of the run"
@@ -61,7 +63,7 @@ def store_override(checkpoint: Path, override: Override) -> Override:
     return merged
 
 
-def read_override(path: Path) -> Override:
+def read_override(path: StoredPath) -> Override:
     """Read an override; a file that is missing overrides nothing.
 
     Raises:
@@ -81,11 +83,16 @@ def read_override(path: Path) -> Override:
 
 
 class OverrideWatcher:
-    """Finds new overrides of a run in its checkpoint."""
+    """Finds new overrides of a run in its checkpoint.
 
-    def __init__(self, checkpoint: Path) -> None:
+    It looks when it is asked, but over the network from time to time alone.
+    """
+
+    def __init__(self, checkpoint: StoredPath) -> None:
         self._path = checkpoint / OVERRIDE
         self._version: tuple[int, int, int] | None = None
+        self._interval = 0.0 if isinstance(checkpoint, Path) else _REMOTE_INTERVAL_S
+        self._next = 0.0
 
     def new(self) -> Override | None:
         """Give the override if its file is another than at the last call.
@@ -93,6 +100,9 @@ class OverrideWatcher:
         Raises:
             InputError: It cannot be read.
         """
+        if time.monotonic() < self._next:
+            return None
+        self._next = time.monotonic() + self._interval
         try:
             stat = self._path.stat()
             version = (stat.st_ino, stat.st_mtime_ns, stat.st_size)

@@ -11,7 +11,6 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from shedlight.control.averages import Averages
@@ -25,7 +24,7 @@ from shedlight.engines.spark.control.messages import NodeReport, PlanMessage
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
-from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.storage import StoredPath, replace_file
 from shedlight.graph import Application
 from shedlight.runlog.merge import add_batches
 from shedlight.runlog.records import MicroBatchRecord
@@ -56,7 +55,7 @@ class RemoteLoop(ControlLoop):
         node: str,
         planned: PlannedNode,
         link: ControllerLink,
-        taken: Path,
+        taken: StoredPath,
         *,
         timing: LoopTiming,
     ) -> None:
@@ -104,7 +103,7 @@ class RemoteLoop(ControlLoop):
             pressure = node.pressure(self._spec(self._node))
             self._activate(self._node, replace(node.active, plan=number, pressure=pressure))
         self._order = plan.order
-        write_atomically(self._taken, json.dumps(self._order))
+        replace_file(self._taken, json.dumps(self._order))
 
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch, and add it to what the controller gets for its log."""
@@ -161,7 +160,7 @@ class RemoteLoop(ControlLoop):
                 self._batch, self._last_batch = None, steady
 
 
-def _read_order(taken: Path) -> tuple[int, int]:
+def _read_order(taken: StoredPath) -> tuple[int, int]:
     try:
         epoch, number = json.loads(taken.read_text())
         return int(epoch), int(number)

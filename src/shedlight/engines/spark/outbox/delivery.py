@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
@@ -18,10 +17,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import ArrayType, MapType, StructType, TimestampType
 
 from shedlight.engines.spark.outbox.writers import Writer, call_writer
-from shedlight.engines.spark.session.paths import local_folder
+from shedlight.engines.spark.session.paths import is_local, local_folder
 from shedlight.engines.spark.source.arrival import FILES
 from shedlight.engines.spark.support.checkpoint import check_logs, missing_files
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Application, SideOutput, Sink, Stream
 from shedlight.graph.kafka import KAFKA
 from shedlight.language.eval.spark_sql import quote_name
@@ -52,7 +52,7 @@ class Delivery:
     name: str  # one of `delivery_names`
     target: Sink | SideOutput  # the sink or side output
     events: DataFrame  # what is written to it, as a stream
-    checkpoint: Path  # the folder of Spark's checkpoint of its query
+    checkpoint: StoredPath  # the folder of Spark's checkpoint of its query
     key: tuple[str, ...] = ()  # the columns by which Kafka keeps events in order
     write: Writer | None = None  # the user's own way to write; None: as the target says
     logs: tuple[int, ...] | None = None  # the log of each stream that it reads; None: its own
@@ -99,7 +99,7 @@ class Delivery:
     def _check_checkpoint(self) -> None:
         """Compare Spark's logs with the files that are there."""
         path, written = self.target.path, None
-        if path is not None and self.target.format in FILES and "://" not in path:
+        if path is not None and self.target.format in FILES and is_local(path):
             written = local_folder(path)
         folders = f"{self.checkpoint} and {written}" if written else str(self.checkpoint)
         remedy = f"put it back, or remove {folders} to have all delivered anew"

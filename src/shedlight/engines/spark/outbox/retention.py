@@ -13,10 +13,10 @@ are blobs that are older than anything in the log.
 import math
 import threading
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from shedlight.engines.spark.support.checkpoint import LogReader, committed_files, last_read
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.storage import StoredPath
 
 _CHECK_FRACTION = 0.1
 """How often to look, as a part of the time that files are kept: half of it may have passed."""
@@ -64,7 +64,7 @@ class Retention:
         return oldest_unread_age(self._paths.outbox(node), self._readers[node], now)
 
 
-def oldest_unread_age(outbox: Path, readers: Iterable[LogReader], now: float) -> float:
+def oldest_unread_age(outbox: StoredPath, readers: Iterable[LogReader], now: float) -> float:
     """Say for how many seconds the oldest file has waited that some reader has not read."""
     written = committed_files(outbox) or {}
     furthest_behind = min(map(last_read, readers), default=now)
@@ -72,16 +72,14 @@ def oldest_unread_age(outbox: Path, readers: Iterable[LogReader], now: float) ->
     return max(now - min(unread), 0.0) if unread else 0.0
 
 
-def remove_old(outbox: Path, blobs: Path, before: float) -> int:
+def remove_old(outbox: StoredPath, blobs: StoredPath, before: float) -> int:
     """Remove files of before a time, in seconds since 1970; give their number."""
     logged = committed_files(outbox)
     if logged is None:
         return 0
     oldest = min([before, *logged.values()]) - _BLOB_GRACE_S
-    old = [
-        *(path for path in _older(outbox, before) if _data_file(path.name) not in logged),
-        *_older(blobs, oldest),
-    ]
+    unlogged = (path for path in outbox.glob("*") if _data_file(path.name) not in logged)
+    old = [*_older(unlogged, before), *_older(blobs.glob("*"), oldest)]
     for path in old:
         path.unlink(missing_ok=True)
     return len(old)
@@ -92,9 +90,9 @@ def _data_file(name: str) -> str:
     return name[1:].removesuffix(".crc") if name.startswith(".") else name
 
 
-def _older(folder: Path, before: float) -> list[Path]:
+def _older(paths: Iterable[StoredPath], before: float) -> list[StoredPath]:
     old = []
-    for path in folder.glob("*"):
+    for path in paths:
         try:
             if path.is_file() and path.stat().st_mtime < before:
                 old.append(path)

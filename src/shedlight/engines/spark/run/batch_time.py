@@ -8,7 +8,6 @@ code. It is the time in Spark's own log, which a repeated micro-batch finds ther
 
 import json
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from pyspark.sql import Column, SparkSession
@@ -19,9 +18,10 @@ from shedlight.engines.spark.shed.jvm_callback import (
     jvm_computed_array,
     supports_jvm_callback,
 )
+from shedlight.engines.spark.support.storage import StoredPath
 
 
-def batch_time(spark: SparkSession, query: Path) -> Column:
+def batch_time(spark: SparkSession, query: StoredPath) -> Column:
     """Give the time of the micro-batches of a query, in microseconds since 1970.
 
     Where Spark cannot ask, it is written into the code.
@@ -31,6 +31,6 @@ def batch_time(spark: SparkSession, query: Path) -> Column:
     return F.element_at(jvm_computed_array(spark, partial(_began, query)).scalar(), 1)
 
 
-def _began(query: Path, batch: int) -> Numbers:
+def _began(query: StoredPath, batch: int) -> Numbers:
     noted = json.loads((query / "offsets" / str(batch)).read_text().split("\n")[1])
     return np.array([noted["batchTimestampMs"] * 1000], np.int64)

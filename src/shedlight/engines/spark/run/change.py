@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -70,6 +71,8 @@ def change(
         StateError: It cannot go on with this one, and nothing has changed.
         ShedlightError: It does not fit its sources, and nothing has changed.
     """
+    if not isinstance(changed.checkpoint, Path):  # who has lost it might go on with the other
+        raise StateError(f"{changed}: it can change only in a local folder") from changed
     record, now = changed.record, changed.application
     before = recorded_application(record, now)
     check_change(record.sharding, before, now, record.lines, changed.lines)
@@ -96,6 +99,12 @@ def check_changed(deployment: Deployment, now: Application) -> None:
     Raises:
         ShedlightError: It cannot.
     """
+    if not isinstance(deployment.paths.root, Path):
+        raise StateError(
+            f"the checkpoint {deployment.paths.root} is in no local folder, and only there "
+            "a run goes on with another application; leave it as it was, or start with a new "
+            "checkpoint"
+        )
     before, sharding = deployment.application, deployment.sharding
     check_change(sharding, before, now, deployment.record.lines, fingerprint_lines(now))
     schemas = {name: source.schema for name, source in before.sources.items() if source.schema}

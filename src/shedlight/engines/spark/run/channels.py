@@ -17,10 +17,10 @@ from shedlight.engines.spark.outbox.channel_records import (
     read_channel,
 )
 from shedlight.engines.spark.run.outbox_readers import Chains, read_from_other_nodes
-from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import KafkaAdmin, has_jvm, kafka_admin
 from shedlight.engines.spark.support.placement import OperatorChain
+from shedlight.engines.spark.support.storage import replace_file
 from shedlight.errors import InputError, StateError
 from shedlight.graph import Application, Stream
 
@@ -105,7 +105,7 @@ def keep_senders(channels: Channels, paths: CheckpointPaths) -> None:
     """Write down as who nodes write to their channels, for as long as the checkpoint lives."""
     for node, channel in channels.items():
         paths.sender(node).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(paths.sender(node), channel.head.sender)
+        replace_file(paths.sender(node), channel.head.sender)
 
 
 def _sender(paths: CheckpointPaths, node: str) -> str | None:

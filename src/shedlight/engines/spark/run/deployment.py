@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +63,7 @@ from shedlight.engines.spark.support.kafka_admin import check_kafka
 from shedlight.engines.spark.support.placement import OperatorChain, node_context
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.sample_spec import EMITTED, FOUND
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Application, Source, Stream, with_schemas
 from shedlight.graph.kafka import KAFKA, TOPIC
 from shedlight.graph.part import part_of
@@ -116,7 +116,7 @@ class Deployment:
         self,
         application: Application,
         spark: SparkSession,
-        checkpoint: Path,
+        checkpoint: StoredPath,
         shares: Shares,
         shards: int | None,
         plan: Shares | None = None,

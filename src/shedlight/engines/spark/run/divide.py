@@ -38,6 +38,7 @@ from shedlight.engines.spark.support.checkpoint import last_micro_batches
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_admin import has_jvm
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import StateError
 
 _LOG = logging.getLogger(__name__)
@@ -58,11 +59,11 @@ def deploy(
     recorded = recorded_sharding(paths.fingerprint)
     deployment = make()
     if recorded is not None and shards not in {None, recorded.shards}:
-        if deployment.channels or deployment.neighbours:
+        reason = _why_undividable(deployment)
+        if reason:
             raise StateError(
                 f"the checkpoint {paths.root} has {recorded.shards} shards, and {shards} are "
-                "asked for; with `channels` there can be no others, for each shard has a "
-                f"partition of a topic: go on with --shards {recorded.shards}, or start with a "
+                f"asked for; {reason}: go on with --shards {recorded.shards}, or start with a "
                 "new checkpoint"
             )
         divide(spark, deployment, shards)
@@ -70,6 +71,17 @@ def deploy(
     for node, batch in deployment.sharding.batches.items():
         _empty_stores(spark, deployment, node, batch)
     return deployment
+
+
+def _why_undividable(deployment: Deployment) -> str:
+    """Say why the keys of a checkpoint cannot be divided anew; empty: they can."""
+    if deployment.channels or deployment.neighbours:
+        return (
+            "with `channels` there can be no others, for each shard has a partition of a topic"
+        )
+    if not isinstance(deployment.paths.root, Path):
+        return "there can be others only in a local folder"
+    return ""
 
 
 def divide(spark: SparkSession, deployment: Deployment, shards: int) -> None:
@@ -80,7 +92,7 @@ def divide(spark: SparkSession, deployment: Deployment, shards: int) -> None:
         finish_begun(spark, deployment, node)
     for node in deployment.nodes:
         states = _states(spark, deployment, node)
-        folder = paths.states(node) / after.folder
+        folder = _local(paths.states(node)) / after.folder
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         for shard, state in states.items():
@@ -91,13 +103,20 @@ def divide(spark: SparkSession, deployment: Deployment, shards: int) -> None:
     batches = {node: last_micro_batches(paths.query(node))[1] for node in deployment.nodes}
     record_sharding(paths.fingerprint, replace(after, batches=batches))
     for node in deployment.nodes:
-        _remove_earlier(paths.states(node), after)
+        _remove_earlier(_local(paths.states(node)), after)
     _LOG.warning(
         "the checkpoint %s is divided into %d shards; there were %d",
         paths.root,
         shards,
         before.shards,
     )
+
+
+def _local(path: StoredPath) -> Path:
+    """Give a part of a checkpoint that is in a local folder: others are not divided."""
+    if not isinstance(path, Path):
+        raise TypeError(f"{path} is in no local folder")
+    return path
 
 
 def finish_begun(
@@ -154,7 +173,7 @@ def _states(spark: SparkSession, deployment: Deployment, node: str) -> Mapping[i
                     f"{deployment.sharding.shards} shards; go on with as many, and ask for "
                     "others once every node has had a micro-batch"
                 )
-            files = StateFiles(paths.states(node)).of_shard(shard)
+            files = StateFiles(_local(paths.states(node))).of_shard(shard)
             states[shard] = empty if row is None else read_whole(files, row)
     return states
 
@@ -175,7 +194,7 @@ def _empty_stores(spark: SparkSession, deployment: Deployment, node: str, batch:
 
     Where that cannot be done, it keeps the number of partitions that it began with.
     """
-    query = deployment.paths.query(node)
+    query = _local(deployment.paths.query(node))
     if batch < 0 or last_micro_batches(query) != (batch, batch):
         return
     noted = _noted(query, batch)

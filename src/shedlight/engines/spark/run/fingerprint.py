@@ -11,12 +11,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from shedlight.engines.spark.run.sharding import Sharding, from_json, to_json
-from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import LOCK
+from shedlight.engines.spark.support.storage import StoredPath, create_file, replace_file
 from shedlight.engines.spark.support.versions import (
     Versions,
     versions_from_json,
@@ -48,9 +47,10 @@ class ApplicationChangedError(StateError):
     """The checkpoint is of another application."""
 
     def __init__(
-        self, file: Path, record: CheckpointRecord, application: Application, lines: Lines
+        self, file: StoredPath, record: CheckpointRecord, application: Application, lines: Lines
     ) -> None:
         self.record, self.application, self.lines = record, application, lines
+        self.checkpoint = file.parent
         super().__init__(
             f"the checkpoint {file.parent} is of another application:\n"
             f"{describe_changes(record.lines, lines)}\n"
@@ -139,7 +139,7 @@ def _operator_lines(spec: OperatorSpec) -> Iterator[str]:
 
 
 def check_fingerprint(
-    file: Path,
+    file: StoredPath,
     lines: Lines,
     sharding: Sharding,
     application: Application,
@@ -154,19 +154,19 @@ def check_fingerprint(
         file.parent.mkdir(parents=True, exist_ok=True)
         described = describe(application, lines)
         record = CheckpointRecord(lines=lines, sharding=sharding, application=described)
-        write_record(file, record)
+        create_file(file, _content(record))
     elif record.lines != lines:
         raise ApplicationChangedError(file, record, application, lines)
     return record
 
 
-def recorded_sharding(file: Path) -> Sharding | None:
+def recorded_sharding(file: StoredPath) -> Sharding | None:
     """Read into how many shards a checkpoint divides keys; None: it is a new one."""
     record = read_record(file)
     return None if record is None else record.sharding
 
 
-def record_sharding(file: Path, sharding: Sharding) -> None:
+def record_sharding(file: StoredPath, sharding: Sharding) -> None:
     """Have a checkpoint divide keys into other shards from now on."""
     record = read_record(file)
     if record is None:
@@ -174,8 +174,12 @@ def record_sharding(file: Path, sharding: Sharding) -> None:
     write_record(file, replace(record, sharding=sharding))
 
 
-def write_record(file: Path, record: CheckpointRecord) -> None:
+def write_record(file: StoredPath, record: CheckpointRecord) -> None:
     """Have a checkpoint be of an application."""
+    replace_file(file, _content(record))
+
+
+def _content(record: CheckpointRecord) -> str:
     content = {
         "version": VERSION,
         "sharding": to_json(record.sharding),
@@ -185,10 +189,10 @@ def write_record(file: Path, record: CheckpointRecord) -> None:
         "sinks": record.sinks,
         "changes": record.changes,
     }
-    write_atomically(file, json.dumps(content, indent=1))
+    return json.dumps(content, indent=1)
 
 
-def check_patterns(file: Path, application: Application) -> None:
+def check_patterns(file: StoredPath, application: Application) -> None:
     """See that a checkpoint is of an application with these operators and patterns.
 
     Raises:
@@ -212,7 +216,7 @@ def describe_changes(before: Sequence[str], now: Sequence[str]) -> str:
     return "\n".join(gone + new) or "  the order of its parts"
 
 
-def read_record(file: Path) -> CheckpointRecord | None:
+def read_record(file: StoredPath) -> CheckpointRecord | None:
     """Read what a checkpoint says of its application; None: it is a new one.
 
     Raises:
@@ -243,7 +247,7 @@ def read_record(file: Path) -> CheckpointRecord | None:
         ) from error
 
 
-def _check_new(checkpoint: Path) -> None:
+def _check_new(checkpoint: StoredPath) -> None:
     """See that a folder without a fingerprint has nothing else in it."""
     there = sorted(path.name for path in checkpoint.glob("[!.]*") if path.name != LOCK)
     if there:

@@ -5,7 +5,6 @@ each other's outboxes, though the application has channels.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -18,15 +17,16 @@ from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.writers import Writer
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.divide import deploy
+from shedlight.engines.spark.run.open_checkpoint import open_checkpoint
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
-from shedlight.engines.spark.session.paths import local_folder, local_path
+from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.source.schema_check import FileColumns
 from shedlight.engines.spark.source.starting_offsets import STARTING_OFFSETS
 from shedlight.engines.spark.source.watermark_files import end_of
-from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.spark_errors import SPARK_ERRORS, to_user_error
+from shedlight.engines.spark.support.storage import create_file
 from shedlight.graph import Application, Source
 from shedlight.shedding.shares import Shares
 
@@ -49,7 +49,8 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
     Args:
         application: The application.
         spark: The session, in any time zone.
-        checkpoint: A folder that belongs to this run of this application.
+        checkpoint: A folder that belongs to this run of this application, or its address on a
+            file system of Hadoop.
         shares: What patterns keep; None: everything.
         shards: Into how many shards the keys of patterns with PARTITION BY are divided; None:
             as `run` of the application says, or as many as the session has cores when the
@@ -69,15 +70,14 @@ def run_on_spark(  # noqa: PLR0913  # as many as there are choices
         ApplicationError: A pattern does not fit the columns, or nodes feed each other.
         StateError: The checkpoint is of another application, or damaged.
     """
-    folder = local_folder(checkpoint)
     application = replace(_from_the_beginning(application), channels=None)
     given = UserStreams(sources or {}, sinks or {})
     shards = application.run.shards if shards is None else shards
-    with nullcontext() if locked else lock_checkpoint(folder):
+    with open_checkpoint(spark, checkpoint, locked=locked) as opened:
         make = partial(
-            Deployment, application, spark, folder, shares or {}, shards, given=given
+            Deployment, application, spark, opened.root, shares or {}, shards, given=given
         )
-        deployment = deploy(spark, CheckpointPaths(folder), shards, make)
+        deployment = deploy(spark, CheckpointPaths(opened.root), shards, make)
         FileColumns(deployment.application).check()
         _run_nodes(deployment, spark, on_micro_batch)
         for name in delivery_names(application) if deliver else ():
@@ -137,7 +137,7 @@ def _passes(deployment: Deployment, node: str) -> Iterator[None]:
         if not all(map(_in_one_batch, sources)):
             yield
         files.write(map(end_of, names))
-        is_ended.touch()
+        create_file(is_ended, "")
     yield
 
 

@@ -21,10 +21,10 @@ from shedlight.engines.spark.control.messages import (
 )
 from shedlight.engines.spark.run.channels import NodeChannel, channel_of
 from shedlight.engines.spark.run.outbox_readers import read_from_other_nodes
-from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.kafka_log import TopicReader, TopicWriter, ensure_log
 from shedlight.engines.spark.support.placement import OperatorChain, operator_chains
+from shedlight.engines.spark.support.storage import replace_file
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream
 from shedlight.graph.application import parse_stream
@@ -129,4 +129,4 @@ def keep_neighbours(neighbours: Mapping[str, Neighbour], paths: CheckpointPaths)
     """Write down as who nodes write that run elsewhere, for as long as the checkpoint lives."""
     for node, neighbour in neighbours.items():
         paths.sender_of(node).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(paths.sender_of(node), neighbour.channel.head.sender)
+        replace_file(paths.sender_of(node), neighbour.channel.head.sender)

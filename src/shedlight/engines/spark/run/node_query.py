@@ -1,8 +1,10 @@
 """The query of a node: from its inputs to what its shards emit."""
 
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -112,14 +114,13 @@ def node_query(
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
     slots = _slots(chains)
-    step = Step(
-        definitions,
-        slots,
-        context,
-        str(folders.blobs),
-        MIN_BLOB_BYTES,
-        StateFiles(folders.states, MIN_FILE_BYTES, retained=_retained_batches(spark)),
-    )
+    retained = _retained_batches(spark)
+    if isinstance(folders.blobs, Path) and isinstance(folders.states, Path):
+        states = StateFiles(folders.states, MIN_FILE_BYTES, retained=retained)
+        step = Step(definitions, slots, context, str(folders.blobs), MIN_BLOB_BYTES, states)
+    else:  # workers cannot reach them: rows have all
+        states = StateFiles(Path(), sys.maxsize, retained=retained)
+        step = Step(definitions, slots, context, "", sys.maxsize, states)
     all_rows = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), packed)
     needed = find_needs(chains, catalogs)
     text = (

@@ -11,10 +11,9 @@ a core.
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Self
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -39,12 +38,12 @@ from shedlight.engines.spark.run.change import change, check_changed
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.fingerprint import ApplicationChangedError, CheckpointRecord
+from shedlight.engines.spark.run.open_checkpoint import open_checkpoint
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.supervisor import POLL_INTERVAL_S, Supervisor
 from shedlight.engines.spark.run.warm_up import warm_up
 from shedlight.engines.spark.session.master import count_cores
-from shedlight.engines.spark.session.paths import local_folder
 from shedlight.engines.spark.source.idleness import IdlenessTracker
 from shedlight.engines.spark.source.read_limits import can_double, double_limits
 from shedlight.engines.spark.source.schema_check import FileColumns
@@ -54,11 +53,11 @@ from shedlight.engines.spark.source.watermark_files import (
     end_of,
 )
 from shedlight.engines.spark.support.batch_record import SEGMENT
-from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.run_clock import RunClock
 from shedlight.engines.spark.support.spark_errors import translating_spark_errors
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.engines.spark.support.tolerance import FailureLog
 from shedlight.graph import Application, OnStart
 from shedlight.graph.part import alone
@@ -129,7 +128,8 @@ class Live:
     Args:
         application: The application.
         spark: The session, in any time zone.
-        checkpoint: A folder that belongs to this run of this application.
+        checkpoint: A folder that belongs to this run of this application, or its address on a
+            file system of Hadoop, such as hdfs://host:8020/folder.
         sources: Streaming DataFrames to read, by the name of the source, in place of what the
             application says.
         sinks: Functions from a DataFrame to a DataStreamWriter, by the name of the sink, to
@@ -141,8 +141,8 @@ class Live:
         node: The only node to run; its controller and the others are elsewhere. None: all.
 
     Raises:
-        InputError: A source cannot be read, or what was given for one or for a sink is not
-            right.
+        InputError: A source cannot be read or the checkpoint not be reached, or what was given
+            for a source or a sink is not right.
         ApplicationError: A pattern does not fit the columns, or nodes feed each other.
         StateError: The checkpoint is of another application, or damaged.
 
@@ -169,14 +169,14 @@ class Live:
         self._listener = listener or RunListener()
         self._spark, self._clock = spark, RunClock()
         shares, on_start = self._options.shares, self._options.on_start
-        folder = local_folder(checkpoint)
         with ExitStack() as held:
-            held.enter_context(nullcontext() if locked else lock_checkpoint(folder))
+            opened = held.enter_context(open_checkpoint(spark, checkpoint, locked=locked))
+            folder = opened.root
             given, self._node = UserStreams(sources or {}, sinks or {}), node
             self.deployment = self._deploy(application, folder, given)
             self._columns = FileColumns(self.deployment.own)
             self._columns.check()
-            self._held = held.pop_all()
+            self._checkpoint, self._held = opened, held.pop_all()
         self._link: NodeLink | None = None
         self.loop = self._control_loop(folder, node) if shares is None else None
         readers, paths = self.deployment.readers, self.deployment.paths
@@ -207,7 +207,9 @@ class Live:
             self._catch_up = CatchUp(self.loop, (n for n, each in chains if source_names(each)))
         self._admitting_little: set[str] = set()  # nodes whose sources let in little as yet
 
-    def _deploy(self, application: Application, folder: Path, given: UserStreams) -> Deployment:
+    def _deploy(
+        self, application: Application, folder: StoredPath, given: UserStreams
+    ) -> Deployment:
         """Make the deployment; what goes on may have changed, or be divided anew."""
         make = partial(self._make_deployment, folder, given)
         paths, shards = CheckpointPaths(folder), self._options.shards
@@ -221,7 +223,7 @@ class Live:
 
     def _make_deployment(
         self,
-        folder: Path,
+        folder: StoredPath,
         given: UserStreams,
         application: Application,
         record: CheckpointRecord | None = None,
@@ -243,7 +245,7 @@ class Live:
             node=self._node,
         )
 
-    def _control_loop(self, folder: Path, node: str | None) -> ControlLoop:
+    def _control_loop(self, folder: StoredPath, node: str | None) -> ControlLoop:
         timing = LoopTiming(
             clock=self._clock.steady,
             is_busy=lambda name: self._supervisor.is_busy(_query_name(name)),
@@ -342,6 +344,7 @@ class Live:
         try:
             self._supervisor.stop()
             if self._thread.ident is not None:
+                self._checkpoint.check()  # who has lost it writes no more there
                 self._note_rest()
         finally:  # the JVM may be gone
             self._held.close()
@@ -399,6 +402,7 @@ class Live:
         """Look after everything that runs, until it is stopped or fails."""
         try:
             while not self._stopping.wait(POLL_INTERVAL_S):
+                self._checkpoint.check()
                 self._columns.check()
                 self._began = min(self._began, self._clock.wall())  # it may have been set
                 if self.loop is not None:
@@ -431,10 +435,17 @@ class Live:
             where = f"removing old records of the plans of node {node}"
             with self._failures.tolerate(where, _TRIED_AGAIN):
                 self.deployment.nodes[node].plans.prune(before)
+            threading.Thread(target=self._put_together, args=(node,), daemon=True).start()
         if not self._retention.tick(node, self._clock.wall()):
             self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _put_together(self, node: str) -> None:
+        """Put the record of a node together, where it is in many files: that takes seconds."""
+        where = f"putting the record of node {node} together"
+        with self._failures.tolerate(where, _TRIED_AGAIN):
+            self.deployment.nodes[node].plans.record.put_together()
 
     def _note_latest(self, batch: MicroBatchReport) -> None:
         """Note how far a node has read its sources."""

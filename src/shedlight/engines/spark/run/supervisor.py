@@ -135,6 +135,9 @@ class Supervisor:
     def _restart_query(self, name: str, running: _SupervisedQuery) -> None:
         try:
             self._start_query(name)
+        except ConnectionError as error:  # its checkpoint is elsewhere
+            running.failures += 1
+            self._try_again(name, running, error)
         except Exception as error:
             if not is_disk_full(error):
                 raise
@@ -154,6 +157,10 @@ class Supervisor:
         running.failures = 1 if lasted > _STABLE_RUN_S else running.failures + 1
         if isinstance(problem, ShedlightError):
             raise problem
+        self._try_again(name, running, problem)
+
+    def _try_again(self, name: str, running: _SupervisedQuery, problem: BaseException) -> None:
+        """Restart a query after a while, unless it has failed too often."""
         cause = root_cause(full_message(problem))
         if running.failures > self._restarts:
             raise ShedlightError(

@@ -64,12 +64,17 @@ def _warn_once(text: str) -> None:
     warnings.warn(text, stacklevel=4)
 
 
-def checkpoint_file_manager(version: str | None = None) -> str:
-    """Name the class by which Spark writes checkpoints through a file system of Hadoop."""
+def checkpoint_package(version: str | None = None) -> str:
+    """Name the package of the classes by which Spark writes checkpoints."""
     package = "org.apache.spark.sql.execution.streaming"
     if Version(version or pyspark_version()).release[:2] > OLDEST:
         package += ".checkpointing"
-    return f"{package}.FileSystemBasedCheckpointFileManager"
+    return package
+
+
+def checkpoint_file_manager(version: str | None = None) -> str:
+    """Name the class by which Spark writes checkpoints to local folders, the fastest."""
+    return f"{checkpoint_package(version)}.FileSystemBasedCheckpointFileManager"
 
 
 def to_arrow_schema(columns: "StructType") -> "pa.Schema":

@@ -15,7 +15,6 @@ not possible, in a job of its own.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.shed import jvm_callback
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.shedding.shedder import threshold, thresholds
 from shedlight.shedding.unshed_sample import choose_keys
@@ -53,7 +53,10 @@ Sampled = Mapping[str, SampledPatterns]  # of operators that have any
 
 
 def read_plan(
-    spark: SparkSession, folder: Path, operators: Sequence[str], sampled: Sampled | None = None
+    spark: SparkSession,
+    folder: StoredPath,
+    operators: Sequence[str],
+    sampled: Sampled | None = None,
 ) -> Limits:
     """Read the active plan, micro-batch by micro-batch."""
     each = {name: (sampled or {}).get(name) for name in operators}
@@ -80,7 +83,7 @@ def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
 
 
 def _batch_limits(
-    folder: Path, operator: str, sampled: SampledPatterns | None, batch: int
+    folder: StoredPath, operator: str, sampled: SampledPatterns | None, batch: int
 ) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
     plan = plans.plan_for_batch(batch)
@@ -93,7 +96,7 @@ def _batch_limits(
 
 
 def _read_by_job(
-    spark: SparkSession, folder: Path, operators: Mapping[str, SampledPatterns | None]
+    spark: SparkSession, folder: StoredPath, operators: Mapping[str, SampledPatterns | None]
 ) -> Limits:
     names = list(operators)
 

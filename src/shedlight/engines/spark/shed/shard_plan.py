@@ -6,13 +6,13 @@ operators that read others of their chain, or whose event types are too many to 
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.support.batch_plan import BatchPlan, to_text
 from shedlight.engines.spark.support.placement import has_shares
 from shedlight.engines.spark.support.plan_store import PlanStore
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Stream
 from shedlight.shedding.guard import labels_to_keep
 
@@ -53,7 +53,7 @@ def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds
     return ShardNeeds(frozenset(decided), guarded, sampled)
 
 
-def shard_plan(folder: Path, needs: ShardNeeds, batch: int) -> str:
+def shard_plan(folder: StoredPath, needs: ShardNeeds, batch: int) -> str:
     """Write what the shards of a node need of the plan of a micro-batch."""
     plans = PlanStore(folder)
     active = plans.plan_for_batch(batch)

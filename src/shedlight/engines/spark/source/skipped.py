@@ -7,20 +7,19 @@ for absent.
 
 import logging
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
-from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.storage import StoredPath, create_file
 from shedlight.errors import StateError
 from shedlight.language.eval.spark_sql import quote_name
 
 _LOG = logging.getLogger(__name__)
 
 
-def skipped_before(file: Path, now: float | None, *, has_begun: bool) -> int | None:
+def skipped_before(file: StoredPath, now: float | None, *, has_begun: bool) -> int | None:
     """Give the arrival before which events are skipped, in microseconds; None: none are.
 
     What the file says stands. Without it events are skipped until `now`, in seconds since
@@ -37,11 +36,11 @@ def skipped_before(file: Path, now: float | None, *, has_begun: bool) -> int | N
     return round(now * 1e6)
 
 
-def keep_skipped(file: Path, before: int | None) -> None:
+def keep_skipped(file: StoredPath, before: int | None) -> None:
     """Keep before which arrival events are skipped, if that is not there yet."""
     if before is not None and not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, str(before))
+        create_file(file, str(before))
 
 
 def skip_stored(events: DataFrame, before: int | None) -> DataFrame:
@@ -49,7 +48,7 @@ def skip_stored(events: DataFrame, before: int | None) -> DataFrame:
     return events if before is None else events.where(F.col(quote_name(ARRIVAL)) >= before)
 
 
-def _read(file: Path) -> int:
+def _read(file: StoredPath) -> int:
     try:
         return int(file.read_text())
     except ValueError as error:

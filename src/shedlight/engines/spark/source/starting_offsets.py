@@ -7,17 +7,16 @@ minute would be in no side output. So the end is looked up once and kept in the 
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.kafka_admin import (
     KafkaAdmin,
     Offsets,
     has_jvm,
     kafka_admin,
 )
+from shedlight.engines.spark.support.storage import StoredPath, create_file
 from shedlight.errors import StateError
 from shedlight.graph import Source
 
@@ -27,7 +26,7 @@ _OTHERS = frozenset({"startingtimestamp", "startingoffsetsbytimestamp"})
 _EARLIEST = -2  # as Spark has it
 
 
-def starting_offsets(spark: SparkSession, source: Source, file: Path) -> str | None:
+def starting_offsets(spark: SparkSession, source: Source, file: StoredPath) -> str | None:
     """Find where a source begins, as Spark takes it; None: as its options say.
 
     The file has what was found before, if there was a run before.
@@ -43,11 +42,11 @@ def starting_offsets(spark: SparkSession, source: Source, file: Path) -> str | N
         return json.dumps(_current_offsets(admin, _partitions(admin, options), _read(file)))
 
 
-def keep_starting_offsets(file: Path, offsets: str) -> None:
+def keep_starting_offsets(file: StoredPath, offsets: str) -> None:
     """Keep where a source begins, if that is not there yet."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(file, offsets)
+        create_file(file, offsets)
 
 
 def _partitions(admin: KafkaAdmin, options: Mapping[str, str]) -> Mapping[str, list[int]]:
@@ -57,7 +56,7 @@ def _partitions(admin: KafkaAdmin, options: Mapping[str, str]) -> Mapping[str, l
     return admin.partitions([name.strip() for name in options["subscribe"].split(",")])
 
 
-def _read(file: Path) -> Offsets | None:
+def _read(file: StoredPath) -> Offsets | None:
     try:
         return {
             topic: {int(number): int(offset) for number, offset in offsets.items()}

@@ -13,11 +13,14 @@ other.
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from shedlight.engines.spark.support.atomic_file import write_atomically
+from shedlight.engines.spark.support.storage import (
+    StoredPath,
+    create_file,
+    replace_file,
+)
 from shedlight.errors import StateError
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 
@@ -42,7 +45,7 @@ def end_of(source: str) -> SourceWatermark:
 class WatermarkFiles:
     """The watermark updates of a node, in a folder."""
 
-    folder: Path
+    folder: StoredPath
 
     def read(self, spark: SparkSession, source: str) -> DataFrame:
         """Read the updates of a source as they come; files are removed some time after."""
@@ -59,7 +62,7 @@ class WatermarkFiles:
         for update in updates:
             folder = self.folder / update.source
             row = {"watermark": update.watermark, "idle": update.idle}
-            write_atomically(folder / f"{_next_number(folder):012}.json", json.dumps(row))
+            create_file(folder / f"{_next_number(folder):012}.json", json.dumps(row))
 
 
 class WatermarkSender:
@@ -80,7 +83,7 @@ class WatermarkSender:
             del self._unsent[source]
 
 
-def _next_number(folder: Path) -> int:
+def _next_number(folder: StoredPath) -> int:
     """Number the files of a folder through, those that were removed too."""
     counter = folder / "_last"
     try:
@@ -90,5 +93,5 @@ def _next_number(folder: Path) -> int:
             f"{counter} is damaged ({error}); put it back as it was, or start with a new "
             "checkpoint"
         ) from error
-    write_atomically(counter, str(number))
+    replace_file(counter, str(number))
     return number

@@ -1,8 +1,6 @@
 """Files of a run: their owner alone reads them, and sees them whole or not at all."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -10,23 +8,17 @@ _OWNER_ALONE = 0o600
 _OWNER_ALONE_FOLDER = 0o700
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """Give the name under which to write a file; it gets its own name when it is complete."""
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write a file so; text is UTF-8."""
+    octets = content.encode() if isinstance(content, str) else content
     own = path.with_name(f".{path.name}-{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     try:
-        yield own
+        with os.fdopen(os.open(own, flags, _OWNER_ALONE), "wb") as file:
+            file.write(octets)
         own.replace(path)
     finally:
         own.unlink(missing_ok=True)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a text file so."""
-    with replacing(path) as own:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-        with os.fdopen(os.open(own, flags, _OWNER_ALONE), "w", encoding="utf-8") as file:
-            file.write(text)
 
 
 def open_private(path: Path) -> BinaryIO:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from shedlight.engines.spark.support.atomic_file import make_private_folder
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import StateError
 
 LOCK = "lock"
@@ -83,10 +84,16 @@ def _has_ended(owner: str) -> bool:
     return False
 
 
-def is_in_use(checkpoint: Path) -> bool:
-    """Say whether a run has a checkpoint; for a moment nobody else can take it."""
+def is_in_use(checkpoint: StoredPath) -> bool:
+    """Say whether a run has a checkpoint; for a moment nobody else can take it.
+
+    Elsewhere than in a local folder one that was killed may still have it.
+    """
+    lock = checkpoint / LOCK
     try:
-        with (checkpoint / LOCK).open("rb") as file:
+        if not isinstance(lock, Path):
+            return lock.exists()
+        with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         return isinstance(error, BlockingIOError)
@@ -97,7 +104,7 @@ def is_in_use(checkpoint: Path) -> bool:
 class _SparkLog:
     """A folder with a file for each micro-batch, some of them summaries of those before."""
 
-    folder: Path
+    folder: StoredPath
     remedy: str = _START_ANEW
 
     @cached_property
@@ -145,8 +152,8 @@ def _summary_in(files: Mapping[int, str]) -> int:
 
 
 def check_logs(
-    query: Path,
-    sink: Path | None = None,
+    query: StoredPath,
+    sink: StoredPath | None = None,
     *,
     logs: Sequence[int] | None = None,
     remedy: str = _START_ANEW,
@@ -183,14 +190,14 @@ def check_logs(
     return begun if done < begun == written else None
 
 
-def _remove_unfinished(log: Path) -> None:
+def _remove_unfinished(log: StoredPath) -> None:
     """Remove what a query was killed while writing: Spark begins in an empty folder only."""
     for pattern in (".*.tmp", ".*.tmp.crc"):
         for file in log.glob(pattern):
             file.unlink(missing_ok=True)
 
 
-def _check_identity(file: Path, remedy: str) -> None:
+def _check_identity(file: StoredPath, remedy: str) -> None:
     """See that the file is whole that says which query it is."""
     try:
         json.loads(file.read_text())
@@ -233,7 +240,7 @@ def _is_of_files(offset: object) -> bool:
     return isinstance(offset, dict) and offset.keys() == {"logOffset"}
 
 
-def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> None:
+def _check_sources(query: StoredPath, log: _SparkLog, logs: Sequence[int] | None) -> None:
     """See from where to where the last micro-batch reads, and that the files are known."""
     begun, offsets = log.last, []
     for number in range(max(begun - 1, 0), begun + 1):
@@ -246,7 +253,7 @@ def _check_sources(query: Path, log: _SparkLog, logs: Sequence[int] | None) -> N
             source.check(offset["logOffset"])
 
 
-def committed_files(sink: Path) -> dict[str, float] | None:
+def committed_files(sink: StoredPath) -> dict[str, float] | None:
     """List the files that count in a folder, and when they were written in seconds since 1970.
 
     None if that is not to be known now: there is no log yet, or Spark, which works on it, has
@@ -274,7 +281,7 @@ def missing_files(sink: Path) -> list[Path]:
 class LogReader:
     """A query that reads files, as one of its sources."""
 
-    query: Path  # the checkpoint of the query
+    query: StoredPath  # the checkpoint of the query
     index: int  # which of the sources of the query it is
     log: int  # the number of its log
 
@@ -295,7 +302,7 @@ def last_read(reader: LogReader) -> float:
     return max((entry["timestamp"] / 1e3 for entry in entries), default=0.0)
 
 
-def last_micro_batches(query: Path) -> tuple[int, int]:
+def last_micro_batches(query: StoredPath) -> tuple[int, int]:
     """Say which micro-batch of a query was begun last, and which was done; -1: none."""
     return _SparkLog(query / "offsets").last, _SparkLog(query / "commits").last
 

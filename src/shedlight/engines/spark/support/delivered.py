@@ -8,6 +8,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from shedlight.engines.event_files import format_of, is_event_file
+from shedlight.engines.spark.session.paths import local_path
 from shedlight.engines.spark.support.checkpoint import SINK_LOG, committed_files
 from shedlight.errors import InputError
 from shedlight.graph import Sink
@@ -34,7 +35,8 @@ def delivered_ids(sink: Sink, path: Path | None = None) -> pa.Array:
 def _place_of(sink: Sink) -> Path:
     """Find the folder of a sink of files."""
     is_plain = sink.format != "csv" or _is_plain_csv(sink.options)
-    if sink.format not in _READERS or not is_plain or sink.path is None or "://" in sink.path:
+    place = local_path(sink.path)
+    if sink.format not in _READERS or not is_plain or place is None:
         where = f" at {sink.path}" if sink.path else ""
         where += "" if is_plain else ", with options other than header: true"
         raise InputError(
@@ -42,7 +44,7 @@ def _place_of(sink: Sink) -> Path:
             f": write its ids to a file with a column {ID!r}, and give --delivered "
             f"{sink.name}=FILE; or leave it out with --sink"
         )
-    return Path(sink.path.removeprefix("file:"))
+    return place
 
 
 def _is_plain_csv(options: Mapping[str, str]) -> bool:

@@ -12,6 +12,7 @@ record, and whoever asks after that, in a replay too, gets the same. Workers get
 with their rows. Only where Spark cannot ask the driver a job asks, and needs to see the folder.
 """
 
+import io
 import json
 import time
 import zlib
@@ -19,16 +20,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from pyspark import TaskContext
 
-from shedlight.engines.spark.support.atomic_file import replacing, write_atomically
 from shedlight.engines.spark.support.batch_plan import shares_from_rows, shares_to_rows
 from shedlight.engines.spark.support.batch_record import BatchRecord
+from shedlight.engines.spark.support.storage import (
+    StoredPath,
+    create_file,
+    replace_file,
+)
 from shedlight.errors import StateError
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
@@ -82,7 +86,7 @@ class KeepTable:
 class PlanStore:
     """The plans of a node, in a folder."""
 
-    folder: Path
+    folder: StoredPath
 
     def publish(self, shares: Shares, tables: Mapping[str, KeepTable]) -> int:
         """Write a plan down, which is not active yet, and give its number."""
@@ -94,10 +98,11 @@ class PlanStore:
         arrays: dict[str, Any] = {}
         for operator, table in tables.items():
             arrays |= {f"{each.name} {operator}": getattr(table, each.name) for each in _PARTS}
-        with replacing(plans / f"{number}.npz") as path, path.open("wb") as file:
-            np.savez(file, **arrays)
+        packed = io.BytesIO()
+        np.savez(packed, **arrays)
+        create_file(plans / f"{number}.npz", packed.getvalue())
         rows = shares_to_rows(shares)  # with sets, which are written as lists
-        write_atomically(plans / f"{number}.json", json.dumps(rows, default=sorted))
+        create_file(plans / f"{number}.json", json.dumps(rows, default=sorted))
         return number
 
     def publish_heavy(self, hashes: Iterable[int]) -> int:
@@ -105,7 +110,7 @@ class PlanStore:
         folder = self.folder / "heavy"
         folder.mkdir(parents=True, exist_ok=True)
         number = 1 + max((int(path.stem) for path in folder.glob("[0-9]*.json")), default=0)
-        write_atomically(folder / f"{number}.json", json.dumps(list(hashes)))
+        create_file(folder / f"{number}.json", json.dumps(list(hashes)))
         return number
 
     def heavy(self, plan: ActivePlan) -> tuple[int, ...]:
@@ -117,7 +122,7 @@ class PlanStore:
     def activate(self, plan: ActivePlan) -> None:
         """Let all micro-batches from the next on use a plan."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / "active", json.dumps(asdict(plan)))
+        replace_file(self.folder / "active", json.dumps(asdict(plan)))
 
     @property
     def active(self) -> ActivePlan | None:
@@ -199,7 +204,7 @@ def batch_id() -> int:
 _PLAN_FIELDS, _PARTS = [each.name for each in fields(ActivePlan)], fields(KeepTable)
 
 
-def _read_plan(path: Path) -> ActivePlan | None:
+def _read_plan(path: StoredPath) -> ActivePlan | None:
     with _reading(path):
         try:
             text = path.read_text()
@@ -208,26 +213,26 @@ def _read_plan(path: Path) -> ActivePlan | None:
         return ActivePlan(**json.loads(text))
 
 
-def _version(path: Path) -> tuple[Path, int]:
+def _version(path: StoredPath) -> tuple[StoredPath, int]:
     """Tell a file from another that was in its place; a checkpoint may be begun anew."""
     with _reading(path):
         return path, path.stat().st_mtime_ns
 
 
 @lru_cache(maxsize=16)
-def _read_shares(path: Path, version: int) -> Shares:  # noqa: ARG001  # it is of this version
+def _read_shares(path: StoredPath, version: int) -> Shares:  # noqa: ARG001  # it is of this version
     with _reading(path):
         return shares_from_rows(json.loads(path.read_text()))
 
 
 @lru_cache(maxsize=16)
-def _read_heavy(path: Path, version: int) -> tuple[int, ...]:  # noqa: ARG001
+def _read_heavy(path: StoredPath, version: int) -> tuple[int, ...]:  # noqa: ARG001
     with _reading(path):
         return tuple(map(int, json.loads(path.read_text())))
 
 
 @lru_cache(maxsize=16)
-def _read_tables(path: Path, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
+def _read_tables(path: StoredPath, version: int) -> Mapping[str, KeepTable]:  # noqa: ARG001
     with _reading(path), path.open("rb") as opened, np.load(opened) as file:
         names = [name.removeprefix("fixed ") for name in file if name.startswith("fixed ")]
         return {
@@ -239,10 +244,12 @@ _UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, z
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _reading(path: StoredPath) -> Iterator[None]:
     """Say what to do if a file is missing or cannot be read."""
     try:
         yield
+    except ConnectionError:  # it is whole, where nobody can reach it now
+        raise
     except _UNREADABLE as error:
         problem = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
         raise StateError(

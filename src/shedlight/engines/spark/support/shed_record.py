@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from shedlight.engines.spark.support.batch_plan import shares_from_rows
 from shedlight.engines.spark.support.batch_record import BatchRecord, Row
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import StateError
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares
@@ -52,7 +52,7 @@ def _first_of_nodes(paths: CheckpointPaths, nodes: Iterable[str]) -> Iterator[Fi
                 break
 
 
-def read_plan_shares(folder: Path, number: int) -> Shares:
+def read_plan_shares(folder: StoredPath, number: int) -> Shares:
     """Read the keep shares of a plan of a node, without pressure.
 
     Raises:
@@ -72,7 +72,7 @@ def _sheds(shares: Shares) -> bool:
     )
 
 
-def _has_shares(folder: Path, number: int) -> bool:
+def _has_shares(folder: StoredPath, number: int) -> bool:
     return bool(read_plan_shares(folder, number))
 
 
