@@ -31,15 +31,16 @@ def run_until_over(
         left = None if seconds is None else seconds - view.seconds
         with _stopping_on_signals(running), running, shown(view):
             changed = _wait(running, left, watch)
-        if changed is None:
+            if watch is not None and changed is not None:
+                watch.application = changed  # also if the JVM dies before it runs
+        if watch is None or changed is None:
             return
         try:
             running, application = start(changed), changed
         except ShedlightError as error:
             say(f"the run goes on as it was: {error}")
-            running = start(application)
-        if watch is not None:
             watch.application = application
+            running = start(application)
         view.begin_changed(application)
 
 
