@@ -88,3 +88,19 @@ def test_what_the_run_cannot_go_on_with_changes_nothing(watch, capsys):
     assert asked == [BEFORE, NOW, BEFORE]
     assert watch.application is BEFORE
     assert "the run goes on as it was: a column is missing" in capsys.readouterr().err
+
+
+def test_a_file_that_says_the_same_does_not_stop_the_run(watch, capsys):
+    """Such as one that is put back after a mistake, or has another comment."""
+    same = FileWatch(watch.file, lambda: load_application(TEXT).application)
+    watch.file.write_text(TEXT + "# one comment more\n")
+    asked = []
+
+    def start(application):
+        asked.append(application)
+        return Running(9)
+
+    run(same, start)
+    assert asked == [BEFORE]
+    assert same.application is None
+    assert "has changed" not in capsys.readouterr().err

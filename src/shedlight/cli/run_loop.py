@@ -30,7 +30,7 @@ def run_until_over(
     while True:
         left = None if seconds is None else seconds - view.seconds
         with _stopping_on_signals(running), running, shown(view):
-            changed = _wait(running, left, watch)
+            changed = _wait(running, application, left, watch)
             if watch is not None and changed is not None:
                 watch.application = changed  # also if the JVM dies before it runs
         if watch is None or changed is None:
@@ -44,17 +44,19 @@ def run_until_over(
         view.begin_changed(application)
 
 
-def _wait(running: Live, seconds: float | None, watch: FileWatch | None) -> Application | None:
+def _wait(
+    running: Live, application: Application, seconds: float | None, watch: FileWatch | None
+) -> Application | None:
     """Wait until a run is over; or give the application that it is to be from now on."""
     if watch is None:
         running.wait(seconds)
         return None
     over = inf if seconds is None else time.monotonic() + seconds
     while running.wait(max(0.0, min(INTERVAL_S, over - time.monotonic()))):
-        application = watch.changed(running.check_change)
-        if application is not None:
+        changed = watch.changed(running.check_change)
+        if changed is not None and changed != application:
             say(f"{watch.file} has changed; the run goes on with what is unchanged ...")
-            return application
+            return changed
         if time.monotonic() >= over:
             return None
     return None
