@@ -19,7 +19,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from shedlight.engines.spark.control.latest_times import with_latest
 from shedlight.engines.spark.control.micro_batch import read_report
-from shedlight.engines.spark.outbox.delivery import SINK
+from shedlight.engines.spark.outbox.delivery import LATE, SINK
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.divide import finish_begun
 from shedlight.engines.spark.run.fingerprint import (
@@ -32,9 +32,10 @@ from shedlight.engines.spark.run.fingerprint import (
     write_record,
 )
 from shedlight.engines.spark.run.finite import run_available_now
+from shedlight.engines.spark.run.outbox_readers import operators_reading
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.sharding import Sharding
-from shedlight.engines.spark.support.checkpoint import last_micro_batches
+from shedlight.engines.spark.support.checkpoint import count_streams, last_micro_batches
 from shedlight.engines.spark.support.placement import OperatorChain, node_order
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.versions import find_unchanged, next_versions
@@ -78,6 +79,7 @@ def change(
     check_change(record.sharding, before, now, record.lines, changed.lines)
     earlier = make(before, record, is_earlier=True)
     _check_new_nodes(earlier, now)
+    _check_late(earlier, now)
     for node in earlier.nodes:
         _finish(spark, earlier, node)
     _deliver_rest(earlier, now)
@@ -111,6 +113,7 @@ def check_changed(deployment: Deployment, now: Application) -> None:
     with_schemas(now, schemas)
     node_order(now)
     _check_new_nodes(deployment, now)
+    _check_late(deployment, now)
 
 
 def recorded_application(record: CheckpointRecord, now: Application) -> Application:
@@ -197,6 +200,24 @@ def _check_new_nodes(earlier: Deployment, now: Application) -> None:
         if node not in earlier.nodes and paths.query(node).exists():
             raise StateError(
                 f"a node {node} was there before, and has ended; give the new one another name"
+            )
+
+
+def _check_late(earlier: Deployment, now: Application) -> None:
+    """See that deliveries of late events go on to read what they have begun to read."""
+    for name, source in now.sources.items():
+        streams = count_streams(earlier.paths.delivery(f"{name}.{LATE}"))
+        before, readers = (
+            [(spec.name, spec.node) for spec in operators_reading(of, name)]
+            for of in (earlier.application, now)
+        )
+        if source.late is None or not streams or not readers:
+            continue
+        if readers != before or len(readers) != streams:
+            raise StateError(
+                f"the side output of late events of source {name} was begun with other "
+                f"operators than {', '.join(each for each, _ in readers)}; have those that are "
+                f"new read a source of their own, or leave `late` of {name} out"
             )
 
 

@@ -307,6 +307,12 @@ def last_micro_batches(query: StoredPath) -> tuple[int, int]:
     return _SparkLog(query / "offsets").last, _SparkLog(query / "commits").last
 
 
+def count_streams(query: StoredPath) -> int:
+    """Say how many streams a query has begun to read; 0: it has not begun."""
+    log = _SparkLog(query / "offsets")
+    return 0 if log.last < 0 else len(log.read(log.last)) - 1
+
+
 _DAMAGE = re.compile(
     r"CANNOT_LOAD_STATE_STORE|MISSING_STATE_DIRECTORY"
     r"|Multiple streaming queries are concurrently using"  # which our lock rules out
