@@ -3,12 +3,17 @@
 import json
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.run import change
+from shedlight.engines.spark.run import change, streaming
+from shedlight.engines.spark.run.deployment import UserStreams
+from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
-from shedlight.errors import StateError
-from shedlight.graph import load_application
+from shedlight.errors import InputError, StateError
+from shedlight.graph import load_application, with_schemas
+from shedlight.language.ast.data_type import DataType
 
 SOURCE = {"format": "parquet", "path": "in", "time": "time", "id": ["id"]}
 FIND = "SELECT a.id AS one WHERE a.type = 0"
@@ -52,3 +57,19 @@ def test_the_side_output_of_late_events_reads_what_it_has_begun_to_read(tmp_path
     earlier.application = made("w", "x", late=False)  # it came with no side output
     with pytest.raises(StateError, match="or leave `late` of s out"):
         change._check_late(earlier, made("w", "x"))
+
+
+def test_a_file_that_lacks_a_column_changes_nothing(tmp_path, monkeypatch):
+    """It is said when the new queries are made, before the change is on record."""
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"id": [1], "time": [2]}), tmp_path / "in" / "1.parquet")
+    monkeypatch.chdir(tmp_path)
+    columns = dict.fromkeys(["id", "time", "type"], DataType.BIGINT)
+    own = with_schemas(made("w"), {"s": columns})
+    monkeypatch.setattr(streaming, "can_double", lambda _: False)
+    monkeypatch.setattr(streaming, "Deployment", lambda *_, **__: SimpleNamespace(own=own))
+    run = SimpleNamespace(_options=Options(), _spark=None, _node=None)
+    given = tmp_path, UserStreams(), made("w")
+    Live._make_deployment(run, *given, is_earlier=True)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"1\.parquet lacks the column 'type'"):
+        Live._make_deployment(run, *given)  # type: ignore[arg-type]

@@ -174,8 +174,6 @@ class Live:
             folder = opened.root
             given, self._node = UserStreams(sources or {}, sinks or {}), node
             self.deployment = self._deploy(application, folder, given)
-            self._columns = FileColumns(self.deployment.own)
-            self._columns.check()
             self._checkpoint, self._held = opened, held.pop_all()
         self._link: NodeLink | None = None
         self.loop = self._control_loop(folder, node) if shares is None else None
@@ -231,7 +229,7 @@ class Live:
         is_earlier: bool = False,
     ) -> Deployment:
         shares, on_start = self._options.shares, self._options.on_start
-        return Deployment(
+        deployment = Deployment(
             application,
             self._spark,
             folder,
@@ -244,6 +242,10 @@ class Live:
             record=record,
             node=self._node,
         )
+        if not is_earlier:  # before it is on record that the application has changed
+            self._columns = FileColumns(deployment.own)
+            self._columns.check()
+        return deployment
 
     def _control_loop(self, folder: StoredPath, node: str | None) -> ControlLoop:
         timing = LoopTiming(
