@@ -1,6 +1,7 @@
 """What is asked before a checkpoint goes on with another application; nothing runs."""
 
 import json
+from os.path import basename
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -9,6 +10,8 @@ import pytest
 
 from shedlight.engines.spark.run import change, streaming
 from shedlight.engines.spark.run.deployment import UserStreams
+from shedlight.engines.spark.run.fingerprint import CheckpointRecord, describe
+from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.errors import InputError, StateError
@@ -73,3 +76,34 @@ def test_a_file_that_lacks_a_column_changes_nothing(tmp_path, monkeypatch):
     Live._make_deployment(run, *given, is_earlier=True)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"1\.parquet lacks the column 'type'"):
         Live._make_deployment(run, *given)  # type: ignore[arg-type]
+
+
+def test_the_application_of_before_has_its_functions(tmp_path):
+    """Though no pattern of the new one calls them, and whatever Spark calls one."""
+    row = written_with_functions("SELECT a.id AS one WHERE risk(a.name) = twice(a.id)")
+    columns = {"id": DataType.BIGINT, "time": DataType.BIGINT, "name": DataType.STRING}
+    before = with_schemas(load_application(row).application, {"s": columns})
+    record = CheckpointRecord(
+        lines=(), sharding=Sharding(2), application=json.loads(json.dumps(describe(before, ())))
+    )
+    now = with_schemas(
+        load_application(written_with_functions(FIND.replace("type", "id"))).application,
+        {"s": columns},
+    )
+    assert not now.sources["s"].columns
+    again = with_schemas(change.recorded_application(record, now), {"s": columns})
+    calls = {each.name: each.function for each in again.sources["s"].columns.values()}
+    assert calls["risk"].call is basename
+    assert (calls["twice"].call, calls["twice"].returns) == ("bround", DataType.STRING)
+
+
+def written_with_functions(pattern):
+    """Write an application with functions of the user."""
+    functions = {
+        "risk": {"python": "os.path:basename", "returns": "string"},
+        "twice": {"spark": "bround", "returns": "string"},
+    }
+    patterns = {"w": {"node": "n", "input": ["s"], "patterns": {"P": pattern}}}
+    sinks = {"k": {"input": "w.P", "format": "parquet", "path": "k"}}
+    row = {"name": "f", "functions": functions, "sources": {"s": SOURCE}, "nodes": {"n": {}}}
+    return json.dumps(row | {"operators": patterns, "sinks": sinks})

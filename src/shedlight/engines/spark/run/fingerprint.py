@@ -9,7 +9,8 @@ what is different. Into how many shards keys are divided stands in the same file
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,6 +27,7 @@ from shedlight.graph import Application, OperatorSpec, Source, Stream
 from shedlight.graph.application import DATAFRAME
 from shedlight.graph.file.serialize import application_text
 from shedlight.graph.kafka import given_subscriptions
+from shedlight.language.ast.expression import UserCall, walk
 
 Lines = tuple[str, ...]
 VERSION = 11  # of the folders and files of a checkpoint, and of the hashes in its states
@@ -66,12 +68,36 @@ def describe(application: Application, lines: Lines) -> Mapping[str, Any]:
         for name, sink in sinks
     }
     text = json.loads(application_text(application))
+    if "functions" in text:
+        text["functions"] |= _functions(application)
     return {
         "lines": list(lines),
         "application": text,
         "sinks": places,
         "unshed_sample": application.unshed_sample,
     }
+
+
+def _functions(application: Application) -> dict[str, dict[str, str]]:
+    """Say where the functions are that sources compute, as far as they can be imported."""
+    derived = (
+        part for source in application.sources.values() for part in source.columns.values()
+    )
+    calls = (node for part in derived for node in walk(part) if isinstance(node, UserCall))
+    found = {call.name: call.function for call in calls}
+    return {
+        name: {**place, "returns": str(function.returns)}
+        for name, function in found.items()
+        if (place := _place_of(function.call))
+    }
+
+
+def _place_of(function: Callable[..., Any] | str) -> dict[str, str]:
+    if isinstance(function, str):
+        return {"spark": function}
+    module, name = (getattr(function, each, "") for each in ("__module__", "__name__"))
+    is_there = getattr(sys.modules.get(module), name, None) is function
+    return {"python": f"{module}:{name}"} if is_there and module != "__main__" else {}
 
 
 def fingerprint_lines(
