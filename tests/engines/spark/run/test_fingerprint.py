@@ -1,5 +1,6 @@
 """How many shards a checkpoint has: as many as asked for, or as it began with."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +9,7 @@ from shedlight.engines.spark.run import deployment
 from shedlight.engines.spark.run.divide import deploy
 from shedlight.engines.spark.run.fingerprint import (
     check_fingerprint,
+    read_record,
     record_sharding,
     recorded_sharding,
 )
@@ -70,6 +72,23 @@ def test_a_division_is_recorded(tmp_path):
     check_fingerprint(file, lines, divided, APPLIED)
     with pytest.raises(StateError, match="another application"):
         check_fingerprint(file, ("sources.s: parquet t",), divided, APPLIED)
+
+
+def test_where_sinks_are_now_is_on_record(tmp_path):
+    """What is left for one that ends goes where it went last, and with the options of then."""
+    file, lines = tmp_path / "application", ("sources.s: parquet s",)
+    check_fingerprint(file, lines, Sharding(3), APPLIED)
+    before = file.stat()
+    check_fingerprint(file, lines, Sharding(3), APPLIED)
+    assert file.stat().st_ino == before.st_ino  # it is not written again
+    options = {"kafka.bootstrap.servers": "new:9092"}
+    sinks = {"out": replace(APPLIED.sinks["out"], options=options)}
+    check_fingerprint(file, lines, Sharding(3), replace(APPLIED, sinks=sinks))
+
+    record = read_record(file)
+    assert record is not None
+    assert record.application["sinks"]["out"]["options"] == options
+    assert (record.versions.number, record.changes) == (1, ())
 
 
 def test_another_number_of_shards_is_refused_where_topics_have_a_partition_for_each(tmp_path):

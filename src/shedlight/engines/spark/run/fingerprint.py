@@ -172,17 +172,21 @@ def check_fingerprint(
 ) -> CheckpointRecord:
     """Write the record of a new checkpoint, or compare with that of an old one.
 
+    What may be another without a change, such as where sinks are, is noted as it is now.
+
     Raises:
         ApplicationChangedError: It is of another application.
     """
-    record = read_record(file)
+    record, described = read_record(file), describe(application, lines)
     if record is None:
         file.parent.mkdir(parents=True, exist_ok=True)
-        described = describe(application, lines)
         record = CheckpointRecord(lines=lines, sharding=sharding, application=described)
         create_file(file, _content(record))
     elif record.lines != lines:
         raise ApplicationChangedError(file, record, application, lines)
+    elif record.application != described:
+        record = replace(record, application=described)
+        write_record(file, record)
     return record
 
 
