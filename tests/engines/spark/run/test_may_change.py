@@ -1,6 +1,7 @@
 """What is asked before a checkpoint goes on with another application; nothing runs."""
 
 import json
+from contextlib import nullcontext
 from os.path import basename
 from types import SimpleNamespace
 
@@ -14,6 +15,7 @@ from shedlight.engines.spark.run.fingerprint import CheckpointRecord, describe
 from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import InputError, StateError
 from shedlight.graph import load_application, with_schemas
 from shedlight.language.ast.data_type import DataType
@@ -107,3 +109,38 @@ def written_with_functions(pattern):
     sinks = {"k": {"input": "w.P", "format": "parquet", "path": "k"}}
     row = {"name": "f", "functions": functions, "sources": {"s": SOURCE}, "nodes": {"n": {}}}
     return json.dumps(row | {"operators": patterns, "sinks": sinks})
+
+
+def test_a_node_without_sources_has_nothing_to_be_seen(tmp_path):
+    """It may have been killed before its last micro-batch was noted, and is not held up."""
+    row = json.loads(written_with_functions(FIND))
+    row["nodes"]["m"] = {}
+    row["operators"]["v"] = {"node": "m", "input": ["w.P"], "patterns": {"Q": FIND}}
+    row["operators"]["v"]["patterns"]["Q"] = "SELECT a.one AS one WHERE a.one = 1"
+    row["sinks"]["k"]["input"] = "v.Q"
+    application = load_application(json.dumps(row)).application
+    plans = SimpleNamespace(active=ActivePlan(1, after=3))
+    earlier = SimpleNamespace(
+        paths=CheckpointPaths(tmp_path),
+        chains=Sharding(2).chains(application),
+        nodes=dict.fromkeys("nm", SimpleNamespace(plans=plans)),
+    )
+    for node in "nm":
+        commits = tmp_path / node / "query" / "commits"
+        commits.mkdir(parents=True)
+        (commits / "4").touch()
+    assert not change._is_seen(earlier, "n")
+    assert change._is_seen(earlier, "m")
+
+
+def test_a_micro_batch_that_fails_is_said(monkeypatch):
+    """And not that sources gave nothing."""
+    failed = SimpleNamespace(
+        isActive=False, stop=lambda: None, exception=lambda: ValueError("a row is malformed")
+    )
+    writer = SimpleNamespace(trigger=lambda **_: SimpleNamespace(start=lambda: failed))
+    monkeypatch.setattr(change, "outbox_writer", lambda *_: writer)
+    monkeypatch.setattr(change, "with_query_conf", lambda *_: nullcontext())
+    monkeypatch.setattr(change, "to_user_error", lambda error: StateError(f"so: {error}"))
+    with pytest.raises(StateError, match="so: a row is malformed"):
+        change._run_once(None, SimpleNamespace(nodes={"n": None}), "n")  # type: ignore[arg-type]

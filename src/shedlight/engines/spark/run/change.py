@@ -32,12 +32,13 @@ from shedlight.engines.spark.run.fingerprint import (
     write_record,
 )
 from shedlight.engines.spark.run.finite import run_available_now
-from shedlight.engines.spark.run.outbox_readers import operators_reading
+from shedlight.engines.spark.run.outbox_readers import operators_reading, source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.support.checkpoint import count_streams, last_micro_batches
 from shedlight.engines.spark.support.placement import OperatorChain, node_order
 from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.engines.spark.support.versions import find_unchanged, next_versions
 from shedlight.errors import StateError
 from shedlight.graph import Application, Stream, load_application, with_schemas
@@ -269,6 +270,8 @@ def _finish(spark: SparkSession, earlier: Deployment, node: str) -> None:
 
 
 def _is_seen(earlier: Deployment, node: str) -> bool:
+    if not source_names(earlier.chains[node]):
+        return True  # how far its sources are, other nodes say
     active = earlier.nodes[node].plans.active
     _, done = last_micro_batches(earlier.paths.query(node))
     return active is None or (active.after >= done and not active.unseen)
@@ -291,6 +294,9 @@ def _run_once(
             time.sleep(_POLL_S)
     finally:
         running.stop()
+    error = running.exception()
+    if error is not None:
+        raise to_user_error(error) from error
     return running.recentProgress
 
 
