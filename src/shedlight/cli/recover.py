@@ -20,7 +20,7 @@ from shedlight.engines.event_files import format_of, write_events
 from shedlight.engines.recovery import Recovery, TimeRange, find_missed
 from shedlight.engines.spark.run.fingerprint import check_patterns, read_record
 from shedlight.engines.spark.session.paths import is_local, local_folder
-from shedlight.engines.spark.support.checkpoint import is_in_use
+from shedlight.engines.spark.support.checkpoint import is_in_use, last_micro_batches
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
 from shedlight.engines.spark.support.shed_record import FirstShed, first_shed, read_until
@@ -97,7 +97,7 @@ def recover(  # noqa: PLR0913  # one argument per option
     places = _places(output, names)
     run = _Run(loaded, CheckpointPaths(state), stretch)
     shed = run.check()
-    ids = _delivered(loaded, names, delivered or [])
+    ids = _delivered(run, names, delivered or [])
     left_out, future = MalformedRecords(), FutureCounts()
     stored = StoredEvents(loaded, application.parent, input_ or [], stretch.until)
     found = find_missed(loaded, stored.match(run.began, left_out, future), ids, stretch)
@@ -197,9 +197,10 @@ def _places(output: Path, names: Sequence[str]) -> Mapping[str, Path]:
 
 
 def _delivered(
-    application: Application, names: Iterable[str], given: Iterable[str]
+    run: _Run, names: Iterable[str], given: Iterable[str]
 ) -> Mapping[str, pa.Array]:
     """Read the ids that sinks have got."""
+    application = run.application
     places: dict[str, Path] = {}
     for text in given:
         name, equals, place = text.partition("=")
@@ -211,7 +212,14 @@ def _delivered(
         if not Path(place).exists():
             raise InputError(f"--delivered {text}: there is no such file or folder")
         places[name] = Path(place)
-    return {name: delivered_ids(application.sinks[name], places.get(name)) for name in names}
+    return {
+        name: delivered_ids(
+            application.sinks[name],
+            places.get(name),
+            has_some=last_micro_batches(run.paths.delivery(name))[1] >= 0,
+        )
+        for name in names
+    }
 
 
 def _summary(

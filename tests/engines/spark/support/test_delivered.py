@@ -85,3 +85,11 @@ def test_a_sink_that_was_never_written_has_nothing(tmp_path):
     (tmp_path / "2.json").write_text('{"id": "1"')
     with pytest.raises(InputError, match=r"2\.json: the column 'id' cannot be read"):
         delivered_ids(sink(tmp_path, "json"))
+
+
+def test_a_sink_that_is_gone_has_not_got_nothing(tmp_path):
+    """By the checkpoint of its delivery it was there: all of it would be recovered."""
+    with pytest.raises(InputError, match="none is gone, and sink .* was written there") as error:
+        delivered_ids(sink(tmp_path / "none"), has_some=True)
+    assert "put it back, or give --delivered" in str(error.value)
+    assert len(delivered_ids(sink(tmp_path), has_some=True)) == 0

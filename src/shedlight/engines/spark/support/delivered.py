@@ -15,16 +15,25 @@ from shedlight.graph import Sink
 from shedlight.matching.output.complex_events import ID
 
 
-def delivered_ids(sink: Sink, path: Path | None = None) -> pa.Array:
+def delivered_ids(
+    sink: Sink, path: Path | None = None, *, has_some: bool = False
+) -> pa.Array:
     """Read the ids that a sink has got, from its folder or from a copy of it.
 
-    Of a folder that Spark writes the files count that its log names.
+    Of a folder that Spark writes the files count that its log names. One that `has_some`, by
+    the checkpoint of its delivery, must be there.
 
     Raises:
         InputError: The sink has no files that can be read, or one of them is gone.
     """
     place = path if path is not None else _place_of(sink)
     if not place.exists():
+        if has_some:
+            raise InputError(
+                f"{place} is gone, and sink {sink.name} was written there: what was in it "
+                "would be recovered though it was delivered; put it back, or give --delivered "
+                f"{sink.name}=FOLDER with all that was delivered"
+            )
         return pa.array([], pa.string())
     given = sink.format if path is None else None
     if place.is_file():
