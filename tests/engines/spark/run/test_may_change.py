@@ -11,14 +11,19 @@ import pytest
 
 from shedlight.engines.spark.run import change, streaming
 from shedlight.engines.spark.run.deployment import UserStreams
-from shedlight.engines.spark.run.fingerprint import CheckpointRecord, describe
+from shedlight.engines.spark.run.fingerprint import (
+    CheckpointRecord,
+    describe,
+    fingerprint_lines,
+)
 from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.errors import InputError, StateError
-from shedlight.graph import load_application, with_schemas
+from shedlight.graph import Stream, load_application, with_schemas
 from shedlight.language.ast.data_type import DataType
+from shedlight.shedding.shares import PatternShares, Shares, sheddable
 
 SOURCE = {"format": "parquet", "path": "in", "time": "time", "id": ["id"]}
 FIND = "SELECT a.id AS one WHERE a.type = 0"
@@ -144,3 +149,22 @@ def test_a_micro_batch_that_fails_is_said(monkeypatch):
     monkeypatch.setattr(change, "to_user_error", lambda error: StateError(f"so: {error}"))
     with pytest.raises(StateError, match="so: a row is malformed"):
         change._run_once(None, SimpleNamespace(nodes={"n": None}), "n")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("shares", [{}, None, {Stream("P", "w"): PatternShares({}, by_key=True)}])
+def test_what_was_begun_ends_with_the_shedder_that_it_began_with(tmp_path, monkeypatch, shares):
+    """Buffered events carry who keeps them, whatever shedder is asked for now."""
+    row = json.loads(written_with_functions(FIND))
+    row["nodes"]["n"] = {"bound": "3 s"}
+    application = load_application(json.dumps(row)).application
+    taken: list[Shares] = []
+    monkeypatch.setattr(streaming, "can_double", lambda _: False)
+    monkeypatch.setattr(streaming, "Deployment", lambda *given, **_: taken.append(given[3]))
+    run = SimpleNamespace(_options=Options(shares=shares), _spark=None, _node=None)
+    for may in (sheddable(application), {}):
+        lines = fingerprint_lines(application, may)
+        record = CheckpointRecord(lines=lines, sharding=Sharding(2))
+        given = tmp_path, UserStreams(), application, record
+        Live._make_deployment(run, *given, is_earlier=True)  # type: ignore[arg-type]
+        assert taken[-1].keys() == may.keys()
+    assert taken[0] == (shares or sheddable(application))

@@ -24,10 +24,11 @@ from shedlight.engines.spark.support.versions import (
 )
 from shedlight.errors import StateError
 from shedlight.graph import Application, OperatorSpec, Source, Stream
-from shedlight.graph.application import DATAFRAME
+from shedlight.graph.application import DATAFRAME, parse_stream
 from shedlight.graph.file.serialize import application_text
 from shedlight.graph.kafka import given_subscriptions
 from shedlight.language.ast.expression import UserCall, walk
+from shedlight.shedding.shares import PatternShares, Shares
 
 Lines = tuple[str, ...]
 VERSION = 11  # of the folders and files of a checkpoint, and of the hashes in its states
@@ -114,9 +115,26 @@ def fingerprint_lines(
     return (
         *_lines(application, located=True),
         *(() if channels is None else (f"channels: {channels.format} {channels.prefix}",)),
-        f"patterns that may shed: {may}",
+        f"{_MAY_SHED}{may}",
         f"unshed sample: {share:g}",
     )
+
+
+_MAY_SHED = "patterns that may shed: "
+
+
+def recorded_shares(lines: Lines, shares: Shares, others: Shares) -> Shares:
+    """Give shares of the patterns that might shed when lines were written, and of no others.
+
+    What is not in `shares` is taken from others, or keeps everything.
+    """
+    texts = (line.removeprefix(_MAY_SHED) for line in lines if line.startswith(_MAY_SHED))
+    names = [name for text in texts for name in text.split(", ") if name != "none"]
+    everything = PatternShares({})
+    return {
+        stream: shares.get(stream, others.get(stream, everything))
+        for stream in map(parse_stream, names)
+    }
 
 
 def application_digest(application: Application, shedding: Iterable[Stream] = ()) -> str:

@@ -37,7 +37,11 @@ from shedlight.engines.spark.run.catch_up import CatchUp
 from shedlight.engines.spark.run.change import change, check_changed
 from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.divide import deploy
-from shedlight.engines.spark.run.fingerprint import ApplicationChangedError, CheckpointRecord
+from shedlight.engines.spark.run.fingerprint import (
+    ApplicationChangedError,
+    CheckpointRecord,
+    recorded_shares,
+)
 from shedlight.engines.spark.run.open_checkpoint import open_checkpoint
 from shedlight.engines.spark.run.outbox_readers import source_names
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
@@ -229,11 +233,15 @@ class Live:
         is_earlier: bool = False,
     ) -> Deployment:
         shares, on_start = self._options.shares, self._options.on_start
+        may_shed = sheddable(application)
+        first = may_shed if shares is None else shares
+        if is_earlier and record is not None:  # it may have been run with another shedder
+            first = recorded_shares(record.lines, first, may_shed)
         deployment = Deployment(
             application,
             self._spark,
             folder,
-            sheddable(application) if shares is None else shares,
+            first,
             self._options.shards,
             sheddable_by_pressure(application) if shares is None else None,
             given=given.of(application) if is_earlier else given,
