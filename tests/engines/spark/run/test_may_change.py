@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from shedlight.engines.spark.run import change, streaming
-from shedlight.engines.spark.run.deployment import UserStreams
+from shedlight.engines.spark.run.deployment import Deployment, UserStreams
 from shedlight.engines.spark.run.fingerprint import (
     CheckpointRecord,
     describe,
@@ -19,7 +19,8 @@ from shedlight.engines.spark.run.fingerprint import (
 from shedlight.engines.spark.run.sharding import Sharding
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
-from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.engines.spark.support.plan_store import ActivePlan, PlanStore
+from shedlight.engines.spark.support.versions import Versions
 from shedlight.errors import InputError, StateError
 from shedlight.graph import Stream, load_application, with_schemas
 from shedlight.language.ast.data_type import DataType
@@ -168,3 +169,23 @@ def test_what_was_begun_ends_with_the_shedder_that_it_began_with(tmp_path, monke
         Live._make_deployment(run, *given, is_earlier=True)  # type: ignore[arg-type]
         assert taken[-1].keys() == may.keys()
     assert taken[0] == (shares or sheddable(application))
+
+
+@pytest.mark.parametrize(("plan", "pressure"), [(None, 1.0), ({}, 0.25)])
+def test_pressure_ends_with_the_controller(tmp_path, plan, pressure):
+    """Where shares are for good nobody would take it back."""
+    store = PlanStore(tmp_path)
+    store.activate(ActivePlan(store.publish({}, {}), pressure=0.25, after=7))
+    query = SimpleNamespace(
+        plans=store, own_shares=dict, publish=lambda shares: store.publish(shares, {})
+    )
+    fixed = {Stream("P", "w"): PatternShares({}, default_share=0.5)}
+    changed = SimpleNamespace(
+        nodes={"n": query}, record=SimpleNamespace(versions=Versions(number=2))
+    )
+    changed._shares, changed._plan = fixed, plan
+    changed._carried = lambda *_: {}
+    Deployment.begin(changed)  # type: ignore[arg-type]
+    active = store.active
+    assert active is not None
+    assert (active.plan, active.version, active.pressure, active.after) == (2, 2, pressure, 7)

@@ -210,7 +210,9 @@ class Deployment:
             plans, active = query.plans, query.plans.active
             if active is not None and active.version != version:
                 kept = self._carried(query, first, active) if is_controlled else first
-                active = replace(active, plan=query.publish(kept), version=version)
+                pressure = active.pressure if is_controlled else 1.0
+                plan = query.publish(kept)
+                active = replace(active, plan=plan, pressure=pressure, version=version)
             elif active is None or (not is_controlled and plans.shares(active) != first):
                 number = query.publish(first)
                 active = replace(active or ActivePlan(number), plan=number, pressure=1.0)
