@@ -144,3 +144,13 @@ def test_without_spark_a_function_of_spark_cannot_be_called():
     text = TEXT.replace('python: "pyarrow.compute:utf8_upper"', "spark: upper")
     with pytest.raises(InputError, match=r"a function of Spark \('upper'\), which only Spark"):
         _run(text)
+
+
+@pytest.mark.parametrize("content", ["cents = (", "1 / 0", "raise RuntimeError('no')"])
+def test_a_module_that_fails_is_a_mistake_of_the_file(tmp_path, monkeypatch, content):
+    """Whatever it does when it is imported: a run that watches its file goes on."""
+    (tmp_path / "failing_module.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = TEXT.replace("pyarrow.compute:utf8_upper", "failing_module:f")
+    with pytest.raises(ApplicationError, match="'failing_module:f' cannot be imported: .*Error"):
+        load_application(text)

@@ -40,9 +40,11 @@ def _import(text: str) -> Callable[..., Any]:
         raise ValueError(f"`python` is {text!r}; write module:function")
     try:
         found: object = getattr(import_module(module), name)
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # importing a module runs it
+        known = isinstance(error, ImportError | AttributeError)
+        problem = str(error) if known else f"{type(error).__name__}: {error}"
         raise ValueError(
-            f"{text!r} cannot be imported: {error}; put it right, or install the module where "
+            f"{text!r} cannot be imported: {problem}; put it right, or install the module where "
             "Python finds it, on PYTHONPATH for example"
         ) from error
     if not callable(found):
