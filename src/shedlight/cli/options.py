@@ -1,5 +1,6 @@
 """Arguments and options that several commands have."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 from zoneinfo import available_timezones
@@ -29,13 +30,16 @@ def seconds_of(option: str, text: str) -> float:
     return seconds
 
 
+_NUMBER = re.compile(r"-?[0-9]{1,18}")  # what is longer is further away than any time
+
+
 def time_of(option: str, text: str, zone: str | None = None) -> int:
     """Read a point in time, in microseconds since 1970."""
     import pyarrow as pa  # noqa: PLC0415  # only where a time is asked for
 
     from shedlight.matching.event_time import TIME_FORMS, read_event_times  # noqa: PLC0415
 
-    value = int(text) if text.lstrip("-").isdigit() else text
+    value = int(text) if _NUMBER.fullmatch(text) else text
     times = read_event_times(pa.array([value]), "us", zone)
     if not times.valid[0]:
         forms = TIME_FORMS.replace("`time_unit`", "microseconds")
