@@ -6,8 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from shedlight.language import parse_pattern
+from shedlight.matching.operators.cep_operator import build_operator
+from shedlight.matching.operators.reorder import StreamInput
 from shedlight.why.causes import Cause
-from shedlight.why.explain import explain
+from shedlight.why.explain import WhyQuestion, explain
 from shedlight.why.judged_events import Shedding, ShedRows
 from shedlight.why.words import WhySettings, answer_lines
 from tests.why.near_misses import SCHEMA, SECOND, Case, is_kept, make_case
@@ -48,6 +51,16 @@ def test_more_cores_are_a_remedy_for_a_pattern_with_a_key_alone(keyed):
     lines = [*answer_lines(answer, WhySettings("P", ("id",), (0,)), 1)]
     assert any("a longer bound" in line for line in lines)
     assert any("more cores" in line for line in lines) == keyed
+
+
+def test_a_pattern_of_one_event_needs_no_window():
+    """Its condition is what stopped it."""
+    table = pa.table({"id": [1, 2], "at": [SECOND, 2 * SECOND], "kind": ["A", "B"]})
+    pattern = parse_pattern("SELECT a.id AS one WHERE a.kind = 'C'").pattern
+    operator = build_operator([(StreamInput("s", ("id",), "at"), table.schema)], {"P": pattern})
+    answer = explain(operator, "P", [table], WhyQuestion(event=("2",)))
+    assert [each.cause for each in answer.near_misses[0].obstacles] == [Cause.CONDITION]
+    assert len(explain(operator, "P", [table], WhyQuestion(since=0)).near_misses) == 2
 
 
 def add_a_million(table: pa.Table, *, keyed: bool) -> pa.Table:

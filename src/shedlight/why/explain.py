@@ -152,7 +152,7 @@ def _relevant(search: Field, asked: Array) -> Array:
 def _choose_anchors(search: Field, relevant: Array) -> list[int]:
     if not len(relevant):
         return []
-    time, reach = search.events.time, 3 * search.limit
+    time, reach = search.events.time, search.reach
     if search.counts_events:
         size = len(time)
     else:

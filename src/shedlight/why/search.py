@@ -83,6 +83,11 @@ class Field:
             return 1 << 62
         return window.length - self.counts_events
 
+    @property
+    def reach(self) -> int:
+        """How far before and after an event others are looked for."""
+        return min(self.limit * _WINDOWS, 1 << 60)
+
     def positions(self, key: int) -> Array:
         """Give what the window measures: timestamps, or numbers of events of a key."""
         if not self.counts_events:
@@ -115,9 +120,9 @@ class _Neighbourhood:
     def __init__(self, field: Field, anchor: int) -> None:
         self._field, self._anchor = field, anchor
         self._position = position = field.positions(int(field.events.keys[anchor]))
-        reach = min(field.limit * _WINDOWS, 1 << 60)
-        self._low = int(np.searchsorted(position, position[anchor] - reach))
-        self._high = int(np.searchsorted(position, position[anchor] + reach, side="right"))
+        low, high = position[anchor] - field.reach, position[anchor] + field.reach
+        self._low = int(np.searchsorted(position, low))
+        self._high = int(np.searchsorted(position, high, side="right"))
         self._chosen: dict[str, tuple[Array, Array]] = {}
 
     def fill(self, shape: Shape, slot: int) -> Iterator[Candidate]:
