@@ -9,7 +9,7 @@ from shedlight.cli.options import time_of
 @pytest.mark.parametrize("text", ["--5", "-", "\u00b2", "1" + "0" * 20, "1e3", ""])
 def test_what_is_no_time_is_said(text):
     """Though it has digits alone, or is a number that is too long."""
-    with pytest.raises(typer.BadParameter, match="--since: .* is no time; a time is"):
+    with pytest.raises(typer.BadParameter, match=r"--since: .* is no time; a time is"):
         time_of("--since", text)
 
 

@@ -152,5 +152,7 @@ def test_a_module_that_fails_is_a_mistake_of_the_file(tmp_path, monkeypatch, con
     (tmp_path / "failing_module.py").write_text(content)
     monkeypatch.syspath_prepend(tmp_path)
     text = TEXT.replace("pyarrow.compute:utf8_upper", "failing_module:f")
-    with pytest.raises(ApplicationError, match="'failing_module:f' cannot be imported: .*Error"):
+    with pytest.raises(
+        ApplicationError, match=r"'failing_module:f' cannot be imported: .*Error"
+    ):
         load_application(text)

@@ -196,9 +196,7 @@ def _places(output: Path, names: Sequence[str]) -> Mapping[str, Path]:
     return {names[0]: output}
 
 
-def _delivered(
-    run: _Run, names: Iterable[str], given: Iterable[str]
-) -> Mapping[str, pa.Array]:
+def _delivered(run: _Run, names: Iterable[str], given: Iterable[str]) -> Mapping[str, pa.Array]:
     """Read the ids that sinks have got."""
     application = run.application
     places: dict[str, Path] = {}

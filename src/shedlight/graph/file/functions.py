@@ -44,8 +44,8 @@ def _import(text: str) -> Callable[..., Any]:
         known = isinstance(error, ImportError | AttributeError)
         problem = str(error) if known else f"{type(error).__name__}: {error}"
         raise ValueError(
-            f"{text!r} cannot be imported: {problem}; put it right, or install the module where "
-            "Python finds it, on PYTHONPATH for example"
+            f"{text!r} cannot be imported: {problem}; put it right, or install the module "
+            "where Python finds it, on PYTHONPATH for example"
         ) from error
     if not callable(found):
         raise ValueError(f"{text!r} is {found!r}, which cannot be called")  # noqa: TRY004

@@ -1,4 +1,5 @@
 """What is asked before a checkpoint goes on with another application; nothing runs."""
+# ruff: noqa: SLF001  # a step at a time, for all of them together take Spark
 
 import json
 from contextlib import nullcontext
@@ -86,7 +87,7 @@ def test_a_file_that_lacks_a_column_changes_nothing(tmp_path, monkeypatch):
         Live._make_deployment(run, *given)  # type: ignore[arg-type]
 
 
-def test_the_application_of_before_has_its_functions(tmp_path):
+def test_the_application_of_before_has_its_functions():
     """Though no pattern of the new one calls them, and whatever Spark calls one."""
     row = written_with_functions("SELECT a.id AS one WHERE risk(a.name) = twice(a.id)")
     columns = {"id": DataType.BIGINT, "time": DataType.BIGINT, "name": DataType.STRING}
@@ -152,7 +153,9 @@ def test_a_micro_batch_that_fails_is_said(monkeypatch):
         change._run_once(None, SimpleNamespace(nodes={"n": None}), "n")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shares", [{}, None, {Stream("P", "w"): PatternShares({}, by_key=True)}])
+@pytest.mark.parametrize(
+    "shares", [{}, None, {Stream("P", "w"): PatternShares({}, by_key=True)}]
+)
 def test_what_was_begun_ends_with_the_shedder_that_it_began_with(tmp_path, monkeypatch, shares):
     """Buffered events carry who keeps them, whatever shedder is asked for now."""
     row = json.loads(written_with_functions(FIND))

@@ -89,7 +89,9 @@ def test_a_sink_that_was_never_written_has_nothing(tmp_path):
 
 def test_a_sink_that_is_gone_has_not_got_nothing(tmp_path):
     """By the checkpoint of its delivery it was there: all of it would be recovered."""
-    with pytest.raises(InputError, match="none is gone, and sink .* was written there") as error:
+    with pytest.raises(
+        InputError, match=r"none is gone, and sink .* was written there"
+    ) as error:
         delivered_ids(sink(tmp_path / "none"), has_some=True)
     assert "put it back, or give --delivered" in str(error.value)
     assert len(delivered_ids(sink(tmp_path), has_some=True)) == 0

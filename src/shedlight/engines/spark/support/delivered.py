@@ -15,9 +15,7 @@ from shedlight.graph import Sink
 from shedlight.matching.output.complex_events import ID
 
 
-def delivered_ids(
-    sink: Sink, path: Path | None = None, *, has_some: bool = False
-) -> pa.Array:
+def delivered_ids(sink: Sink, path: Path | None = None, *, has_some: bool = False) -> pa.Array:
     """Read the ids that a sink has got, from its folder or from a copy of it.
 
     Of a folder that Spark writes the files count that its log names. One that `has_some`, by
