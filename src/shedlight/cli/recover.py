@@ -14,12 +14,12 @@ from shedlight.cli.console import say
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedRecords
 from shedlight.cli.options import ApplicationFile, Json, check_zone, time_of
+from shedlight.cli.run_state import open_run_state
 from shedlight.cli.source_files import with_absolute_paths
 from shedlight.cli.stored_events import StoredEvents
 from shedlight.engines.event_files import format_of, write_events
 from shedlight.engines.recovery import Recovery, TimeRange, find_missed
-from shedlight.engines.spark.run.fingerprint import check_patterns, read_record
-from shedlight.engines.spark.session.paths import is_local, local_folder
+from shedlight.engines.spark.run.fingerprint import read_record
 from shedlight.engines.spark.support.checkpoint import is_in_use, last_micro_batches
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
@@ -92,10 +92,10 @@ def recover(  # noqa: PLR0913  # one argument per option
         None if until is None else time_of("--until", until, zone),
     )
     loaded = with_absolute_paths(load_application(application).application, application)
-    state = _local_state(checkpoint, application.parent / "state" / loaded.name)
     names = _chosen(loaded, sink or [])
     places = _places(output, names)
-    run = _Run(loaded, CheckpointPaths(state), stretch)
+    own = application.parent / "state" / loaded.name
+    run = _Run(loaded, open_run_state(checkpoint, own, loaded), stretch)
     shed = run.check()
     ids = _delivered(run, names, delivered or [])
     left_out, future = MalformedRecords(), FutureCounts()
@@ -111,17 +111,6 @@ def recover(  # noqa: PLR0913  # one argument per option
         return
     for line in _lines(run, shed, found, places):
         print(line)
-
-
-def _local_state(given: str | None, own: Path) -> Path:
-    if given is None:
-        return own.absolute()
-    if not is_local(given):
-        raise InputError(
-            f"--checkpoint {given} is in no local folder; copy what is in it, but for the "
-            "folders `query` and `outbox`, and name the copy"
-        )
-    return local_folder(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +131,6 @@ class _Run:
 
     def check(self) -> list[FirstShed]:
         """See that what is recovered is not delivered later; say since when nodes shed."""
-        if not self.paths.fingerprint.exists():
-            raise StateError(
-                f"{self.paths.root} has no run in it; name the folder of its state by "
-                "--checkpoint"
-            )
-        check_patterns(self.paths.fingerprint, self.application)
         nodes = list(self.application.nodes)
         read = read_until(self.paths, self.application, nodes)
         until = math.inf if self.stretch.until is None else self.stretch.until

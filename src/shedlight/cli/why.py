@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +19,13 @@ from shedlight.engines import event_files
 from shedlight.engines.tables import prepare_operator, prepare_source
 from shedlight.engines.time_jumps import leave_out_future
 from shedlight.errors import InputError, known_names
-from shedlight.graph import Application, Source, TimeUnit
+from shedlight.graph import Application, Source, Stream, TimeUnit
 from shedlight.language import parse_pattern
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.ast.window import UNITS
 from shedlight.matching.operators.cep_operator import CepOperator, build_operator, schema_of
 from shedlight.why.explain import WhyQuestion, explain
+from shedlight.why.judged_events import ShedRows
 from shedlight.why.words import WhySettings, answer_lines, answer_value
 
 ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
@@ -39,6 +40,8 @@ class _Asked:
     operator: CepOperator
     tables: list[pa.Table]
     settings: WhySettings
+    # what a run shed of them, by the number of the input
+    shed: Mapping[int, ShedRows] = field(default_factory=dict)
 
     @property
     def around(self) -> int:
@@ -100,6 +103,13 @@ def why(  # noqa: PLR0913  # one argument per option
             "[default: the number of its row]",
         ),
     ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            help="The folder of a run's state, such as state/NAME: what it shed of these "
+            "events is told, and by which plan."
+        ),
+    ] = None,
     lateness: Annotated[
         str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
     ] = "0 s",
@@ -123,11 +133,13 @@ def why(  # noqa: PLR0913  # one argument per option
             id=_split(id_) if id_ else (ROW,),
             lateness=microseconds_of("--lateness", lateness),
         )
+        if checkpoint is not None:
+            raise typer.BadParameter("--checkpoint needs the application file of the run")
         asked = _ask_pattern(pattern, source)
     else:
-        asked = _ask_application(application, pattern, input_ or [])
+        asked = _ask_application(application, pattern, input_ or [], checkpoint)
     question = _question(event, key, (at, since, until), time_zone, asked.around)
-    answer = explain(asked.operator, asked.name, asked.tables, question)
+    answer = explain(asked.operator, asked.name, asked.tables, question, asked.shed)
     if as_json:
         print(json.dumps(answer_value(answer, asked.settings, limit), indent=2))
         return
@@ -183,7 +195,9 @@ def _ask_pattern(text: str, source: Source) -> _Asked:
     return _Asked("P1", operator, [table], settings)
 
 
-def _ask_application(path: Path, name: str | None, inputs: list[str]) -> _Asked:
+def _ask_application(
+    path: Path, name: str | None, inputs: list[str], checkpoint: str | None
+) -> _Asked:
     """Ask about a pattern of an application."""
     from shedlight.graph import load_application  # noqa: PLC0415  # it reads YAML
 
@@ -207,7 +221,26 @@ def _ask_application(path: Path, name: str | None, inputs: list[str]) -> _Asked:
     future.report("allow for more by `max_jump` of the source")
     lateness = tuple(stream.lateness for stream in operator.inputs)
     settings = WhySettings(name, operator.ids, lateness)
-    return _Asked(name, operator, events, settings)
+    shed: Mapping[int, ShedRows] = {}
+    if checkpoint is not None:
+        stream = Stream(name, spec.name)
+        shed = _shed(path, application, stream, checkpoint, (operator, events))
+    return _Asked(name, operator, events, settings, shed)
+
+
+def _shed(
+    path: Path,
+    application: Application,
+    stream: Stream,
+    checkpoint: str,
+    matched: tuple[CepOperator, list[pa.Table]],
+) -> Mapping[int, ShedRows]:
+    """Say what a run shed of the events of an operator."""
+    from shedlight.cli.run_state import open_run_state  # noqa: PLC0415  # only of a run
+    from shedlight.why.run_record import shed_rows  # noqa: PLC0415
+
+    paths = open_run_state(checkpoint, path.parent, application)
+    return shed_rows(application, paths, stream, *matched)
 
 
 def _operators_of(application: Application) -> Mapping[str, str]:

@@ -32,12 +32,14 @@ class Shedding:
     """The plan by which an event was shed."""
 
     node: str
-    micro_batch: int
+    micro_batch: int | None  # None: which one read it is not on record
     plan: int  # its number
     event_type: str  # the label of the event type
     share: float  # what the plan keeps of it, without pressure
     pressure: float
     by_key: bool  # whether whole keys were shed
+    # whether whatever micro-batch may have read it would have shed it
+    is_certain: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -265,11 +265,13 @@ class _Words:
             return f"{self.event(obstacle.row)} was shed", "give the node more capacity"
         of = f" of {by.event_type}" if by.event_type else ""
         what = "keys" if by.by_key else "events"
+        where = "" if by.micro_batch is None else f" in micro-batch {by.micro_batch:,}"
         text = (
-            f"{self.event(obstacle.row)} was shed by plan {by.plan} in micro-batch "
-            f"{by.micro_batch} of node {by.node}: it keeps {by.share:.1%} of the {what}{of}"
+            f"{self.event(obstacle.row)} was shed by plan {by.plan}{where} of node {by.node}, "
+            f"which keeps {by.share:.1%} of the {what}{of}"
         )
         text += f", at pressure {by.pressure:.2f}" * (by.pressure < 1)
+        text += ", if it came in order" * (not by.is_certain)
         more = "a longer bound"
         if self._answer.pattern.partition_by:  # else one core does all of its matching
             more += " or more cores"

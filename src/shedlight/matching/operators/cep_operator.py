@@ -181,7 +181,7 @@ def ingest(
     not awaited have ended. Watermarks are those of each input after these arrivals; None: as
     they say. If events are known to be unique, no ids are remembered.
     """
-    full = _completed(operator, arrivals)
+    full = with_all_columns(operator, arrivals)
     length = None if unique else operator.dedup_horizon
     reorder_buffer, table, late = reorder.admit_arrivals(
         state.reorder_buffer, operator.inputs, full, length, inputs_not_awaited, watermarks
@@ -322,7 +322,9 @@ def _common_schema(inputs: Sequence[tuple[StreamInput, pa.Schema]]) -> pa.Schema
         ) from error
 
 
-def _completed(operator: CepOperator, arrivals: Mapping[int, pa.Table]) -> dict[int, pa.Table]:
+def with_all_columns(
+    operator: CepOperator, arrivals: Mapping[int, pa.Table]
+) -> dict[int, pa.Table]:
     """Give every input all columns, null where it has none of its own."""
     full = {}
     for number, table in arrivals.items():

@@ -5,6 +5,7 @@ import json
 from contextlib import nullcontext
 from os.path import basename
 from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,6 +26,7 @@ from shedlight.engines.spark.support.versions import Versions
 from shedlight.errors import InputError, StateError
 from shedlight.graph import Stream, load_application, with_schemas
 from shedlight.language.ast.data_type import DataType
+from shedlight.language.ast.expression import UserCall
 from shedlight.shedding.shares import PatternShares, Shares, sheddable
 
 SOURCE = {"format": "parquet", "path": "in", "time": "time", "id": ["id"]}
@@ -53,10 +55,11 @@ def made(*operators, late=True):
 def test_the_side_output_of_late_events_reads_what_it_has_begun_to_read(tmp_path):
     """Spark numbers what a query reads, and does not go on if it is something else."""
     paths = CheckpointPaths(tmp_path)
-    earlier = SimpleNamespace(paths=paths, application=made("w"))
+    earlier: Any = SimpleNamespace(paths=paths, application=made("w"))
     change._check_late(earlier, made("w", "x"))  # it has not begun
 
-    offsets = paths.delivery("s.late") / "offsets"
+    offsets = tmp_path / "deliveries" / "s.late" / "offsets"
+    assert offsets.parent == paths.delivery("s.late")
     offsets.mkdir(parents=True)
     (offsets / "0").write_text("v1\n{}\n{}")
     change._check_late(earlier, made("w"))
@@ -101,7 +104,8 @@ def test_the_application_of_before_has_its_functions():
     )
     assert not now.sources["s"].columns
     again = with_schemas(change.recorded_application(record, now), {"s": columns})
-    calls = {each.name: each.function for each in again.sources["s"].columns.values()}
+    read = again.sources["s"].columns.values()
+    calls = {each.name: each.function for each in read if isinstance(each, UserCall)}
     assert calls["risk"].call is basename
     assert (calls["twice"].call, calls["twice"].returns) == ("bround", DataType.STRING)
 
@@ -127,7 +131,7 @@ def test_a_node_without_sources_has_nothing_to_be_seen(tmp_path):
     row["sinks"]["k"]["input"] = "v.Q"
     application = load_application(json.dumps(row)).application
     plans = SimpleNamespace(active=ActivePlan(1, after=3))
-    earlier = SimpleNamespace(
+    earlier: Any = SimpleNamespace(
         paths=CheckpointPaths(tmp_path),
         chains=Sharding(2).chains(application),
         nodes=dict.fromkeys("nm", SimpleNamespace(plans=plans)),

@@ -9,16 +9,19 @@ import pytest
 
 from shedlight.engines.event_files import read_events
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
-from shedlight.engines.tables import run_application
+from shedlight.engines.tables import prepare_operator, run_application, run_operator
 from shedlight.graph import Stream, load_application
 from shedlight.shedding.shares import PatternShares
+from shedlight.why.run_record import shed_rows
 from tests.cli.test_main import shedlight  # noqa: F401  # a fixture
 
 pytestmark = pytest.mark.spark
 
 APPLICATION = """
 name: lossy
+unshed_sample: 5%
 sources:
   s: {{format: parquet, path: "{folder}/in", time: at, id: [n]}}
 nodes: {{edge: {{}}, core: {{}}}}
@@ -29,6 +32,7 @@ operators:
     patterns:
       P: SELECT a.n AS one WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 ms
       Q: SELECT a.n AS one WHERE SEQ(a.type = 2, NOT(x.type = 3), b.type = 0) WITHIN 1 ms
+      K: SELECT a.n AS one WHERE SEQ(a.type = 1, b.type = 2) WITHIN 4 ms PARTITION BY key
   v:
     node: core
     input: [w.P]
@@ -37,20 +41,25 @@ sinks:
   p: {{input: w.P, format: parquet, path: "{folder}/out/p"}}
   q: {{input: w.Q, format: csv, path: "{folder}/out/q", options: {{header: true}}}}
   r: {{input: v.R, format: json, path: "{folder}/out/r"}}
+  k: {{input: w.K, format: json, path: "{folder}/out/k"}}
 """
 
 
 @pytest.fixture(scope="module")
 def run(spark, tmp_path_factory):
-    """Run an application that keeps half of what one of its patterns uses."""
+    """Run an application that keeps half of what two of its patterns use, or of their keys."""
     folder = tmp_path_factory.mktemp("lossy")
     (folder / "in").mkdir()
-    types = np.random.default_rng(5).integers(0, 4, 3000)
-    columns = {"n": np.arange(len(types)), "at": np.arange(len(types)) * 40, "type": types}
+    draw, rows = np.random.default_rng(5), np.arange(3000)
+    columns = {"n": rows, "at": rows * 40, "type": draw.integers(0, 4, len(rows))}
+    columns["key"] = draw.integers(0, 60, len(rows))
     pq.write_table(pa.table(columns), folder / "in" / "1.parquet")
     (folder / "app.yaml").write_text(APPLICATION.format(folder=folder))
     application = load_application(folder / "app.yaml").application
-    half = {Stream("P", "w"): PatternShares({}, default_share=0.5)}
+    half = {
+        Stream("P", "w"): PatternShares({}, default_share=0.5),
+        Stream("K", "w"): PatternShares({}, by_key=True, default_share=0.5),
+    }
     state = str(folder / "state" / "lossy")
     run_on_spark(application, spark, checkpoint=state, shares=half, deliver=True)
     return folder, application
@@ -80,6 +89,40 @@ def test_delivered_and_recovered_are_all_matches(run, shedlight):  # noqa: F811
         assert set(missed) <= wanted
         assert bool(missed) == (name != "q")
         assert 0 < len(wanted & set(delivered)) == summary["sinks"][name]["delivered"]
+
+
+@pytest.mark.parametrize("name", ["P", "K"])
+def test_what_was_shed_is_told_from_the_record(run, name):
+    """What is left of the events has the matches that were delivered, and no others."""
+    folder, application = run
+    events = read_events(folder / "in")
+    operator, tables = prepare_operator(application, {"s": events}, "w")
+    paths, stream = CheckpointPaths(folder / "state" / "lossy"), Stream(name, "w")
+    shed = shed_rows(application, paths, stream, operator, tables)[0]
+    assert {(each.node, each.plan, each.share) for each in shed.sheddings} == {("edge", 1, 0.5)}
+    assert all(each.is_certain for each in shed.sheddings)
+
+    kept = tables[0].filter(pa.array(shed.of_row < 0))
+    assert 0 < len(kept) < len(events)
+    found = run_operator(operator, [kept]).complex_events[name]
+    assert sorted(found["id"].to_pylist()) == sorted(ids_of(application.sinks[name.lower()]))
+
+
+def test_why_says_what_was_shed(run, shedlight):  # noqa: F811
+    """By which plan, with what can be done; not without the state of the run."""
+    folder, application = run
+    events = read_events(folder / "in")
+    operator, tables = prepare_operator(application, {"s": events}, "w")
+    paths = CheckpointPaths(folder / "state" / "lossy")
+    shed = shed_rows(application, paths, Stream("P", "w"), operator, tables)[0]
+    row = int(np.flatnonzero(shed.of_row >= 0)[0])
+    ask = ("why", folder / "app.yaml", "--pattern", "P", "--event", row)
+    done = shedlight(*ask, "--checkpoint", folder / "state" / "lossy")
+    assert done.returncode == 0, done.stderr
+    assert f"event {row} (" in done.stdout
+    assert "was shed by plan 1 in micro-batch 0 of node edge, which keeps 50.0%" in done.stdout
+    assert "shed" not in shedlight(*ask).stdout
+    assert "has no run in it" in shedlight(*ask, "--checkpoint", folder).stderr
 
 
 def test_a_stretch_is_told_and_written_as_asked(run, shedlight, tmp_path):  # noqa: F811
@@ -122,5 +165,5 @@ def test_what_cannot_be_is_told(run, shedlight, tmp_path):  # noqa: F811
         assert done.returncode == 1
         assert problem in done.stderr
     done = shedlight("recover", app, "--output", tmp_path / "missed.csv")
-    assert "is one file, and there are the sinks p, q, r" in done.stderr
+    assert "is one file, and there are the sinks p, q, r, k" in done.stderr
     assert not list(tmp_path.glob("missed*"))

@@ -253,7 +253,7 @@ def check_patterns(file: StoredPath, application: Application) -> None:
     if before != now:
         raise StateError(
             f"the run in {file.parent} was of other patterns:\n"
-            f"{describe_changes(before, now)}\nrecover with the application file as it was then"
+            f"{describe_changes(before, now)}\ngive the application file as it was then"
         )
 
 

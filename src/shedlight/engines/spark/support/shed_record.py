@@ -1,8 +1,9 @@
 """What a run has on record of its shedding: since when, and how far it has read."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from shedlight.engines.spark.support.batch_plan import shares_from_rows
 from shedlight.engines.spark.support.batch_record import BatchRecord, Row
@@ -11,6 +12,8 @@ from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import StateError
 from shedlight.graph import Application
 from shedlight.shedding.shares import Shares
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,31 @@ def read_plan_shares(folder: StoredPath, number: int) -> Shares:
     Raises:
         StateError: It is gone or damaged.
     """
-    path = folder / "plans" / f"{number}.json"
+    return _read(folder / "plans" / f"{number}.json", shares_from_rows)
+
+
+def read_heavy(folder: StoredPath, number: int) -> tuple[int, ...]:
+    """Read a list of heavy hitters of a node, as hashes of keys; number 0 is an empty one.
+
+    Raises:
+        StateError: It is gone or damaged.
+    """
+    return _read(folder / "heavy" / f"{number}.json", tuple) if number else ()
+
+
+def read_active(folder: StoredPath) -> Row | None:
+    """Read what was decided last for a node; None: nothing ever was.
+
+    Raises:
+        StateError: It is damaged.
+    """
+    path = folder / "active"
+    return _read(path, dict) if path.exists() else None
+
+
+def _read(path: StoredPath, parse: Callable[[Any], _Value]) -> _Value:
     try:
-        return shares_from_rows(json.loads(path.read_text(encoding="utf-8")))
+        return parse(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = "missing" if isinstance(error, FileNotFoundError) else f"damaged ({error})"
         raise StateError(f"{path} is {what}; put it back as it was") from error

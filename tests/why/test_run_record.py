@@ -1,0 +1,155 @@
+"""What a run shed is read off its record: the micro-batch, the plan, and how sure that is."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from shedlight.engines.spark.support.batch_plan import shares_to_rows
+from shedlight.engines.spark.support.batch_record import BatchRecord
+from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.read_spans import read_spans
+from shedlight.engines.tables import prepare_operator
+from shedlight.errors import InputError, StateError
+from shedlight.graph import Source, Stream, load_application
+from shedlight.shedding.shares import PatternShares
+from shedlight.shedding.shedder import event_hashes, threshold
+from shedlight.why.run_record import shed_rows
+
+APPLICATION = """
+name: shedding
+sources:
+  s: {{format: parquet, path: none, time: at, id: [n], lateness: {lateness} us}}
+nodes: {{edge: {{}}}}
+operators:
+  w:
+    node: edge
+    input: [s]
+    patterns: {{P: "SELECT a.n WHERE SEQ(a.type = 0, b.type = 1) WITHIN 1 s"}}
+sinks: {{k: {{input: w.P, format: parquet, path: out}}}}
+"""
+P = Stream("P", "w")
+EVENTS = pa.table({"n": range(300), "at": range(0, 3000, 10), "type": [0, 1, 2] * 100})
+SHARES = {1: 1.0, 2: 0.5, 3: 0.2}
+"""What each plan keeps of events of type 1, and all of type 0."""
+
+
+def written(folder, rows, active):
+    """Write the record of a run: what each micro-batch used, and what was decided last."""
+    paths = CheckpointPaths(folder)
+    plan = folder / "edge" / "plan"
+    assert plan == paths.plan("edge")
+    (plan / "plans").mkdir(parents=True)
+    for number, share in SHARES.items():
+        exempt = frozenset({"type=0"})
+        kept = PatternShares({"type=0": 1.0, "type=1": share}, pressure_exempt=exempt)
+        text = json.dumps(shares_to_rows({P: kept}), default=sorted)
+        (plan / "plans" / f"{number}.json").write_text(text)
+    for number, row in enumerate(rows):
+        BatchRecord(plan / "record").append(number, row)
+    (plan / "active").write_text(json.dumps(active))
+    return paths
+
+
+def row(plan, after=-1, latest=None, pressure=1.0):
+    """Say what a micro-batch used, and how far the source had been read before it."""
+    told = {} if latest is None else {"s": latest}
+    return {"plan": plan, "pressure": pressure, "after": after, "latest": told}
+
+
+ROWS = (row(1), row(2, 0, 990), row(3, 1, 1990, 0.5))
+"""A hundred events each: all are kept, then a half, then a tenth."""
+LAST = row(3, 2, 2990)
+
+
+def shed(paths, lateness=0):
+    """Give the shedding of each event, or None."""
+    application = load_application(APPLICATION.format(lateness=lateness)).application
+    operator, tables = prepare_operator(application, {"s": EVENTS}, "w")
+    found = shed_rows(application, paths, P, operator, tables)
+    if not found:
+        return [None] * len(EVENTS)
+    return [None if n < 0 else found[0].sheddings[n] for n in found[0].of_row.tolist()]
+
+
+def is_shed(number, share):
+    """Say whether the hash of an event is not below a share."""
+    hashes = event_hashes(EVENTS, ["n"])
+    return bool(number % 3 == 1 and share < 1 and hashes[number] >= threshold(share))
+
+
+def test_each_event_is_shed_by_the_micro_batch_that_read_it(tmp_path):
+    """And by its plan under its pressure; what the pattern cannot use is not shed for it."""
+    found = shed(written(tmp_path, ROWS, LAST))
+    for number, by in enumerate(found):
+        batch = number // 100
+        assert (by is not None) == is_shed(number, (1.0, 0.5, 0.1)[batch])
+        if by is not None:
+            assert (by.micro_batch, by.plan, by.is_certain) == (batch, batch + 1, True)
+            assert (by.share, by.pressure) == (SHARES[batch + 1], (1, 1, 0.5)[batch])
+
+
+def test_what_came_out_of_order_may_have_been_read_later(tmp_path):
+    """Whether it was shed is certain only where all that may have read it agree."""
+    found = shed(written(tmp_path, ROWS, LAST), lateness=2000)
+    for number, by in enumerate(found):
+        assert (by is not None) == is_shed(number, (1.0, 0.5, 0.1)[number // 100])
+        if by is not None:
+            later = [is_shed(number, share) for share in (1.0, 0.5, 0.1)[number // 100 :]]
+            assert by.is_certain == all(later)
+            assert (by.micro_batch is None) == (number < 200)
+
+
+def test_one_plan_for_all_needs_no_times(tmp_path):
+    """With fixed shares it is on record what was used, and not how far was read."""
+    found = shed(written(tmp_path, [row(2), row(2)], row(2)))
+    for number, by in enumerate(found):
+        assert (by is not None) == is_shed(number, 0.5)
+        assert by is None or (by.micro_batch, by.is_certain) == (None, True)
+
+
+def test_what_was_not_read_was_not_shed(tmp_path):
+    """It is later than all that is on record."""
+    found = shed(written(tmp_path, ROWS[:2], row(2, 1, 1990)))
+    assert any(found[100:200])
+    assert not any(found[200:])
+
+
+def test_a_run_that_shed_nothing_says_so(tmp_path):
+    """No plan has the pattern."""
+    paths = written(tmp_path, [row(1)], row(1))
+    (paths.plan("edge") / "plans" / "1.json").write_text("[]")
+    assert not any(shed(paths))
+
+
+def test_strata_and_damage_are_told(tmp_path):
+    """In which stratum a key was is not known; a plan that is gone is."""
+    paths = written(tmp_path / "strata", [row(1)], row(1))
+    plan = paths.plan("edge") / "plans" / "1.json"
+    stratum = {"way": "whole keys", "shares": {}, "of_open": {}, "of_others": {}}
+    (kept,) = json.loads(plan.read_text())
+    plan.write_text(json.dumps([{**kept, "strata": {"rest": stratum}}]))
+    with pytest.raises(InputError, match=r"shed w\.P by strata of keys"):
+        shed(paths)
+    paths = written(tmp_path / "gone", ROWS, LAST)
+    (paths.plan("edge") / "plans" / "2.json").unlink()
+    with pytest.raises(StateError, match=r"2\.json is missing; put it back as it was"):
+        shed(paths)
+
+
+def test_a_decision_that_comes_late_leaves_more_open():
+    """The third used what was decided after the first: how far the second read is not known."""
+    source = Source(name="s", time="at", id=("n",))
+    rows = [
+        {"batch": number, **each}
+        for number, each in enumerate((row(1), row(2, 0, 990), row(2, 0, 990)))
+    ]
+    spans = read_spans(rows, row(2, 2, 2990), source)
+    first, end = spans.batches(np.array([500, 991, 2990, 2991]))
+    assert list(zip(first.tolist(), end.tolist(), strict=True)) == [
+        (0, 1),
+        (1, 3),
+        (1, 3),
+        (3, 3),
+    ]
