@@ -1,4 +1,4 @@
-"""The state of a run, as commands that read it are told where it is."""
+"""The state of a run, for the commands that read it."""
 
 from pathlib import Path
 

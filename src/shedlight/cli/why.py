@@ -106,8 +106,8 @@ def why(  # noqa: PLR0913  # one argument per option
     checkpoint: Annotated[
         str | None,
         typer.Option(
-            help="The folder of a run's state, such as state/NAME: what it shed of these "
-            "events is told, and by which plan."
+            help="The folder of a run's state, such as state/NAME: the answer then says "
+            "which of these events it shed, and by which plan."
         ),
     ] = None,
     lateness: Annotated[

@@ -93,7 +93,7 @@ def _read_used(
     if any(shares.strata for shares in plans.values()):
         raise InputError(
             f"the run shed {stream} by strata of keys, and in which of them a key was at a "
-            "time cannot be told here; ask without --checkpoint"
+            "time is not on record; ask without --checkpoint"
         )
     heavy = {number: read_heavy(folder, number) for number in {_heavy(row) for row in rows}}
     context = node_context(application, shed_at_all)
