@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from shedlight.cli.console import load_with_warnings, say
-from shedlight.cli.options import ApplicationFile, seconds_of
+from shedlight.cli.options import ApplicationFile, Conf, seconds_of
 from shedlight.cli.run import read_setting, serving, silence_foreign_logs
 from shedlight.cli.serve import Host, Port, TlsCert, TlsKey, Token, page_address
 from shedlight.engines.spark.session.brokers import check_brokers
@@ -49,9 +49,7 @@ def control(  # noqa: PLR0913  # one argument per option
     log: Annotated[
         Path | None, typer.Option(help="Where to write the log.  [default: in the checkpoint]")
     ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
-    ] = None,
+    conf: Conf = None,
     page: Annotated[bool, typer.Option("--page", help="Serve the web UI.")] = False,
     host: Host = None,
     port: Port = None,

@@ -15,7 +15,18 @@ from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedFile, MalformedRecords
 from shedlight.cli.match_application import load_for_match, match_application
 from shedlight.cli.match_text import show_matches, summarise
-from shedlight.cli.options import check_zone, microseconds_of, seconds_of
+from shedlight.cli.options import (
+    ROW,
+    Ids,
+    Inputs,
+    Lateness,
+    TimeColumn,
+    TimeUnitOption,
+    TimeZone,
+    check_zone,
+    microseconds_of,
+    seconds_of,
+)
 from shedlight.cli.source_files import collect_unparsable
 from shedlight.engines import event_files
 from shedlight.engines.event_pieces import EventPieces, PiecesDifferError, open_pieces
@@ -35,8 +46,6 @@ from shedlight.language import parse_pattern
 from shedlight.matching.operators.cep_operator import build_operator, schema_of
 from shedlight.matching.operators.reorder import StreamInput
 
-ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
-
 
 def match(  # noqa: PLR0913  # one argument per option
     application: Annotated[
@@ -46,35 +55,12 @@ def match(  # noqa: PLR0913  # one argument per option
     pattern: Annotated[
         list[str] | None, typer.Option(help="A pattern; may be repeated.")
     ] = None,
-    input_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            help="A file or folder of events (Parquet, CSV, JSON lines); for an application "
-            "with several sources NAME=FILE each. Without it, its own paths are read.",
-        ),
-    ] = None,
-    time_column: Annotated[
-        str, typer.Option("--time", help="The column with the time of an event.")
-    ] = "time",
-    time_unit: Annotated[
-        TimeUnit, typer.Option(help="Of a time column with numbers.")
-    ] = TimeUnit.MICROSECONDS,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(help="Of times that have none, such as Europe/Berlin. [default: UTC]"),
-    ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="The columns that identify an event, COL,COL,... "
-            "[default: the number of its row]",
-        ),
-    ] = None,
-    lateness: Annotated[
-        str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
-    ] = "0 s",
+    input_: Inputs = None,
+    time_column: TimeColumn = "time",
+    time_unit: TimeUnitOption = TimeUnit.MICROSECONDS,
+    time_zone: TimeZone = None,
+    id_: Ids = None,
+    lateness: Lateness = "0 s",
     max_jump: Annotated[
         str,
         typer.Option(help="How far ahead of the clock the time of an event may be."),

@@ -7,11 +7,45 @@ from zoneinfo import available_timezones
 
 import typer
 
+from shedlight.graph import TimeUnit
 from shedlight.graph.application import EXAMPLE_ZONE
 from shedlight.language.ast.window import read_duration
 
 ApplicationFile = Annotated[Path, typer.Argument(help="An application file (YAML).")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Conf = Annotated[
+    list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
+]
+
+# A file of events
+
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        help="A file or folder of events (Parquet, CSV, JSON lines); for an application "
+        "with several sources NAME=FILE each. Without it, its own paths are read.",
+    ),
+]
+TimeColumn = Annotated[
+    str, typer.Option("--time", help="The column with the time of an event.")
+]
+TimeUnitOption = Annotated[TimeUnit, typer.Option(help="Of a time column with numbers.")]
+TimeZone = Annotated[
+    str | None,
+    typer.Option(help="Of times that have none, such as Europe/Berlin. [default: UTC]"),
+]
+Ids = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="The columns that identify an event, COL,COL,... [default: the number of its row]",
+    ),
+]
+Lateness = Annotated[
+    str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
+]
+ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
 
 
 def microseconds_of(option: str, text: str) -> int:

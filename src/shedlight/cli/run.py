@@ -17,7 +17,7 @@ import typer
 
 from shedlight.cli import run_options as ro
 from shedlight.cli.console import announce_compiling, load_with_warnings, patterns_of, say
-from shedlight.cli.options import ApplicationFile, seconds_of
+from shedlight.cli.options import ApplicationFile, Conf, seconds_of
 from shedlight.cli.restarts import run_with_restarts
 from shedlight.cli.serve import (
     Host,
@@ -92,9 +92,7 @@ def run(  # noqa: PLR0913  # one argument per option
             "it would be if that is an address]"
         ),
     ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option(help="A setting of Spark: NAME=VALUE; may be repeated.")
-    ] = None,
+    conf: Conf = None,
     trigger: ro.Trigger = None,
     shards: ro.Shards = None,
     delivery_interval: ro.DeliveryInterval = None,

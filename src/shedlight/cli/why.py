@@ -13,7 +13,19 @@ import typer
 from shedlight.cli.console import announce_compiling, say
 from shedlight.cli.future_events import FutureCounts
 from shedlight.cli.malformed import MalformedRecords
-from shedlight.cli.options import Json, check_zone, microseconds_of, time_of
+from shedlight.cli.options import (
+    ROW,
+    Ids,
+    Inputs,
+    Json,
+    Lateness,
+    TimeColumn,
+    TimeUnitOption,
+    TimeZone,
+    check_zone,
+    microseconds_of,
+    time_of,
+)
 from shedlight.cli.source_files import read_sources
 from shedlight.engines import event_files
 from shedlight.engines.tables import prepare_operator, prepare_source
@@ -28,7 +40,6 @@ from shedlight.why.explain import WhyQuestion, explain
 from shedlight.why.judged_events import ShedRows
 from shedlight.why.words import WhySettings, answer_lines, answer_value
 
-ROW = "row"  # the id of an event if no column is named: the number of its row, from 1 on
 _AROUND = UNITS["min"]  # how far around a time is looked without a window of time
 
 
@@ -77,32 +88,11 @@ def why(  # noqa: PLR0913  # one argument per option
         str | None, typer.Option(help="Ask about events from this time on.")
     ] = None,
     until: Annotated[str | None, typer.Option(help="... up to this time.")] = None,
-    input_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--input",
-            help="A file or folder of events (Parquet, CSV, JSON lines); for an application "
-            "with several sources NAME=FILE each. Without it, its own paths are read.",
-        ),
-    ] = None,
-    time_column: Annotated[
-        str, typer.Option("--time", help="The column with the time of an event.")
-    ] = "time",
-    time_unit: Annotated[
-        TimeUnit, typer.Option(help="Of a time column with numbers.")
-    ] = TimeUnit.MICROSECONDS,
-    time_zone: Annotated[
-        str | None,
-        typer.Option(help="Of times that have none, such as Europe/Berlin. [default: UTC]"),
-    ] = None,
-    id_: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="The columns that identify an event, COL,COL,... "
-            "[default: the number of its row]",
-        ),
-    ] = None,
+    input_: Inputs = None,
+    time_column: TimeColumn = "time",
+    time_unit: TimeUnitOption = TimeUnit.MICROSECONDS,
+    time_zone: TimeZone = None,
+    id_: Ids = None,
     checkpoint: Annotated[
         str | None,
         typer.Option(
@@ -110,9 +100,7 @@ def why(  # noqa: PLR0913  # one argument per option
             "which of these events it shed, and by which plan."
         ),
     ] = None,
-    lateness: Annotated[
-        str, typer.Option(help="How far behind the latest an event may be, e.g. '5 s'.")
-    ] = "0 s",
+    lateness: Lateness = "0 s",
     limit: Annotated[int, typer.Option(min=1, help="Print at most so many candidates.")] = 3,
     as_json: Json = False,
 ) -> None:
