@@ -20,6 +20,7 @@ from shedlight.cli.stored_events import StoredEvents
 from shedlight.engines.event_files import format_of, write_events
 from shedlight.engines.recovery import Recovery, TimeRange, find_missed
 from shedlight.engines.spark.run.fingerprint import read_record
+from shedlight.engines.spark.run.outbox_readers import find_unread, outbox_readers
 from shedlight.engines.spark.support.checkpoint import is_in_use, last_micro_batches
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.delivered import delivered_ids
@@ -30,6 +31,8 @@ from shedlight.text_table import align_columns
 from shedlight.why.words import write_time
 
 _FORMAT = ".parquet"  # of the files in a folder
+_DELIVERY_S = 10.0
+"""How long a run may take to deliver what it has found by now."""
 
 
 def recover(  # noqa: PLR0913  # one argument per option
@@ -136,7 +139,30 @@ class _Run:
         until = math.inf if self.stretch.until is None else self.stretch.until
         if read is None or until >= read:
             self._check_open_end(read)
+        self._check_undelivered()
         return first_shed(self.paths, nodes)
+
+    def _check_undelivered(self) -> None:
+        """Say what it means that something found is not delivered yet."""
+        record = read_record(self.paths.fingerprint)
+        if record is None:
+            return
+        is_running = is_in_use(self.paths.root)
+        chains = record.sharding.chains(self.application)
+        readers = outbox_readers(self.application, chains, self.paths, {})
+        unread = find_unread(self.paths, readers, _DELIVERY_S if is_running else 0.0)
+        if not unread:
+            return
+        what = f"what was found at {' and '.join(unread)} is not all delivered yet"
+        if is_running:
+            raise StateError(
+                f"{what}, and the run goes on: it would deliver what is recovered now once "
+                "more; try again when its sinks have got it, or stop it first"
+            )
+        say(
+            f"{what}: it is among what is recovered, and the run, if it goes on from its "
+            "checkpoint, delivers it with the same ids"
+        )
 
     def _check_open_end(self, read: int | None) -> None:
         """Say what it means that the run may not be through with the stretch."""

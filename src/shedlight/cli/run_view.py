@@ -18,6 +18,7 @@ from shedlight.engines.spark.control.messages import NodeReport
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.run.streaming import Live
+from shedlight.engines.spark.support.tolerance import UNREADABLE_PLAN, FailureLog
 from shedlight.graph import Application
 from shedlight.graph.application import bound_kind
 from shedlight.runlog.aggregate import RunTotals
@@ -42,6 +43,7 @@ class LiveView:
         self._log, self._recorder = event_log.RunLog(log), event_log.BatchRecorder()
         self._header = run_header(application, time.time(), version=__version__, timed=timed)
         self.totals.add(self._header)
+        self._failures = FailureLog()
         self._began: float | None = None  # when the run first began, by the monotonic clock
 
     @property
@@ -82,8 +84,11 @@ class LiveView:
         bound = self.totals.nodes[report.node].bound
         if self.running is None or self.running.loop is None or bound is None:
             return None, None
-        used = self.running.deployment.nodes[report.node].plans.plan_for_batch(report.number)
-        return used.plan, used.pressure
+        plans = self.running.deployment.nodes[report.node].plans
+        with self._failures.tolerate(*UNREADABLE_PLAN):  # where the checkpoint is elsewhere
+            used = plans.plan_for_batch(report.number)
+            return used.plan, used.pressure
+        return None, None
 
     def decision(self, decision: Decision) -> None:
         """Take a decision; print the status of each node that has another now."""

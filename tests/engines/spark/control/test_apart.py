@@ -24,11 +24,14 @@ from shedlight.engines.spark.control.messages import (
 from shedlight.engines.spark.control.observe import observation_of as observe_windows
 from shedlight.engines.spark.control.override_store import OverrideWatcher, store_override
 from shedlight.engines.spark.control.remote_loop import RemoteLoop
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.runlog.records import MicroBatchRecord
 from shedlight.shedding.shares import PatternShares
 from tests.engines.spark.control.test_loop import BOUND, NODE, World
+
+SHARES = {Stream("P", "w"): PatternShares({"a": 0.5})}
 
 OF, TOPIC = "abc", "topic"
 
@@ -210,6 +213,31 @@ def test_an_override_reaches_the_node(world, tmp_path):
     assert world.loop.memory.application.nodes[NODE].bound == BOUND / 2
     assert world.controller.last.number > number
     assert "as was asked for" in "".join(each.reason for each in world.decisions)
+
+
+def test_plans_are_taken_in_the_order_of_controllers(world):
+    """A new controller goes on from the plan of the one before, which may come later."""
+    plan = PlanMessage(epoch=1, number=5, shares=SHARES)
+    for message in (PlanMessage(epoch=2, number=0), plan):
+        world.wire.publish(message)
+    world.loop.poll_overrides(1.0)
+    assert world.loop._order == plan.order  # noqa: SLF001  # there is no other way to see it
+
+
+def test_a_plan_that_could_not_be_taken_is_taken_later(world, monkeypatch):
+    """A disk may have been full."""
+    plan = PlanMessage(epoch=1, number=1, shares=SHARES)
+    world.wire.publish(plan)
+    with monkeypatch.context() as full:
+        full.setattr(PlannedNode, "publish", _fail)
+        world.loop.poll_overrides(1.0)
+    assert world.loop._order < plan.order  # noqa: SLF001
+    world.loop.poll_overrides(2.0)
+    assert world.loop._order == plan.order  # noqa: SLF001
+
+
+def _fail(*_):
+    raise OSError("no space left")
 
 
 def test_a_node_that_says_nothing_is_left_out(world, caplog):

@@ -13,6 +13,7 @@ from shedlight.engines.spark.outbox.retention import Retention, oldest_unread_ag
 from shedlight.engines.spark.run import node_query
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import run_on_spark
+from shedlight.engines.spark.run.outbox_readers import find_unread
 from shedlight.engines.spark.run.streaming import Live, Options
 from shedlight.engines.spark.support.checkpoint import LogReader, committed_files
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
@@ -120,10 +121,33 @@ def test_a_query_keeps_twice_what_a_reader_is_behind(tmp_path):
     _log(paths.outbox("n"), "0", ("a", 100))
     retention = Retention(paths, {"n": [LogReader(tmp_path / "slow", 1, 7)]}, 60.0)
 
-    assert retention.begin("n", NOW) == "260s"
-    assert retention.tick("n", NOW + 129)
-    assert not retention.tick("n", NOW + 150)
-    assert retention.begin("n", NOW + 150) == "560s"
+    assert retention.begin("n", NOW, 0.0) == "260s"
+    assert not retention.is_short("n", NOW + 129, 129.0)
+    assert retention.is_short("n", NOW + 150, 150.0)
+    assert retention.begin("n", NOW + 150, 150.0) == "560s"
+
+
+def test_a_clock_that_is_set_back_does_not_stop_the_looking(tmp_path):
+    """How often it is looked goes by a clock that is never set."""
+    paths = CheckpointPaths(tmp_path)
+    retention = Retention(paths, {"n": [LogReader(tmp_path / "slow", 1, 7)]}, 60.0)
+    retention.begin("n", NOW + 3600, 0.0)
+    _log(paths.outbox("n"), "0", ("a", 100))
+    assert not retention.is_short("n", NOW, 5.0), "it was looked five seconds ago"
+    assert retention.is_short("n", NOW, 6.0)
+
+
+def test_what_was_not_read_is_waited_for(tmp_path):
+    """By all readers; where nothing was written nobody is behind."""
+    paths = CheckpointPaths(tmp_path)
+    quick, slow = (LogReader(tmp_path / name, 1, 7) for name in ("quick", "slow"))
+    readers = {"a": [quick], "b": [quick, slow], "c": [slow]}
+    _log(paths.outbox("a"), "0", ("a", 100))
+    _log(paths.outbox("b"), "0", ("b", 100))
+    _read(quick.query, 0, 100)
+    assert find_unread(paths, readers, 0.0) == ["b"]
+    _read(slow.query, 0, 100)
+    assert find_unread(paths, readers, 0.0) == []
 
 
 @pytest.mark.spark
@@ -160,11 +184,11 @@ def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
         (committed_files(deployment.paths.outbox("core")) or {}).values()
     )
     retention = Retention(deployment.paths, deployment.readers, 60.0)
-    kept = {name: retention.begin(name, time.time()) for name in application.nodes}
+    kept = {name: retention.begin(name, time.time(), 0.0) for name in application.nodes}
     assert kept["edge-1"] == kept["edge-2"] == "60s"
     assert int(kept["core"][:-1]) >= 60 + waiting
     run_on_spark(application, spark, checkpoint=str(checkpoint), deliver=True)
-    assert retention.begin("core", time.time()) == "60s"
+    assert retention.begin("core", time.time(), 0.0) == "60s"
 
 
 def _live(spark, folder, options, files):

@@ -13,11 +13,13 @@ from shedlight.engines.spark.source.watermark_files import (
     SourceWatermark,
     WatermarkFiles,
     WatermarkSender,
+    end_of,
 )
 from shedlight.engines.spark.support.batch_record import BatchRecord
 from shedlight.engines.spark.support.checkpoint import committed_files
 from shedlight.engines.spark.support.disk_full import is_disk_full
 from shedlight.graph import load_application
+from shedlight.matching.operators.reorder import FOREVER
 from tests.engines.spark.run.small_disk import filled, small_disk
 
 APP = """
@@ -74,6 +76,17 @@ def test_watermarks_that_could_not_be_written_are_sent_later(tmp_path):
         for name, folder in (("a", tmp_path / "a"), ("b", tmp_path / "b"))
     }
     assert sent == {"a": [2], "b": [3]}
+
+
+def test_the_end_of_a_source_stays_its_end(tmp_path):
+    """Also if its watermark is sent before the end could be written."""
+    (tmp_path / "s").mkdir()
+    sender = WatermarkSender(WatermarkFiles(tmp_path))
+    with room_for(0), pytest.raises(OSError):  # noqa: PT011  # by its number
+        sender.send([end_of("s")])
+    sender.send([SourceWatermark("s", 7, idle=True)])
+    (sent,) = (tmp_path / "s").glob("[0-9]*")
+    assert json.loads(sent.read_text()) == {"watermark": FOREVER, "idle": False}
 
 
 @pytest.mark.spark

@@ -21,7 +21,7 @@ def test_kernels_are_loaded_by_a_match_of_each(kernels):
 @pytest.mark.spark
 def test_workers_have_the_kernels_when_it_is_over(spark, monkeypatch):
     """The next job finds them there, for workers stay."""
-    # workers of another environment are others: those of earlier tests may be idle, without kernels
+    # workers of another environment are others: those of earlier tests may be idle still
     monkeypatch.setitem(spark.sparkContext.environment, "SHEDLIGHT_TEST", "warm up")
 
     def look(batches):

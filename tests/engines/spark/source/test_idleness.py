@@ -93,6 +93,7 @@ def test_no_source_is_idle_while_a_micro_batch_is_under_way():
 def test_what_a_micro_batch_did_not_find_had_not_come_when_it_began():
     """Its start counts as a look, also while the next one is under way."""
     tracker = _tracker()
+    tracker.on_micro_batch(*_batch(START, number=0), START)  # the first of a query may be old
     tracker.on_micro_batch(*_batch(START + IDLE, number=0), START + 60)
     assert tracker.updates(START + 60, _works) == [SourceWatermark("s", NEVER, idle=True)]
 
@@ -161,3 +162,25 @@ def test_a_micro_batch_began_at_the_latest_so_long_ago_as_it_took():
     assert clock.steady_start(97.5, 2.0) == 47.5
     wall[0] = 40.0
     assert clock.steady_start(97.5, 2.0) == 48.0
+
+
+def test_a_query_that_was_started_again_has_not_looked_yet():
+    """What came while it was down is unread, however long that was, and so it is not idle."""
+    tracker = _tracker()
+    tracker.on_micro_batch(*_batch(START, latest=7), START + 1)
+    assert not _idle(tracker, START + 2, START + 13, _works), "it fails, and waits"
+    tracker.restart(START + 13)
+    assert not _idle(tracker, START + 13, START + 17)
+    assert not _idle(tracker, START + 17, START + 40, _works), "it does again what had failed"
+    assert not _idle(tracker, START + 40, START + 40.1), "and has looked for nothing yet"
+    tracker.on_micro_batch(*_batch(START + 13, number=0), START + 40.1)
+    assert not _idle(tracker, START + 40.1, START + 45)
+    tracker.on_micro_batch(*_batch(START + 40.2, latest=9), START + 45)
+    (idle,) = _idle(tracker, START + 45, START + 60)
+    assert IDLE <= idle - (START + 45) <= IDLE + 0.3
+
+
+def _idle(tracker, since, until, at_work=_rests):
+    """Say when shards were sent that the source is idle."""
+    times = [since + tick / 10 for tick in range(round(10 * (until - since)))]
+    return [now for now, update in _sent(tracker, times, at_work) if update.idle]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from shedlight.engines.spark.support.checkpoint import parse_state_damage
 from shedlight.engines.spark.support.spark_errors import (
     root_cause,
     to_user_error,
@@ -94,3 +95,24 @@ def test_an_error_of_ours_is_left_alone():
     """Only what Spark raises is put into other words."""
     with pytest.raises(ShedlightError, match=r"^as it is$"), translating_spark_errors():
         raise ShedlightError("as it is")
+
+
+_LOAD = (
+    "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state. {} "
+    "file=/runs/fraud/edge/query/state/0/0/5.delta SQLSTATE: 58030"
+)
+
+
+@pytest.mark.parametrize(
+    ("why", "is_damage"),
+    [
+        ("java.io.EOFException", True),
+        ("/runs/fraud/edge/query/state/0/0/5.delta does not exist", True),
+        ("org.apache.hadoop.hdfs.BlockMissingException: no live nodes contain block", False),
+        ("java.net.ConnectException: Connection refused", False),
+        ("java.io.IOException: Too many open files", False),
+    ],
+)
+def test_a_state_that_cannot_be_read_now_is_not_damaged(why, is_damage):
+    """Its query is started again; who believed it to be damaged would give it up."""
+    assert (parse_state_damage(_LOAD.format(why)) is not None) is is_damage

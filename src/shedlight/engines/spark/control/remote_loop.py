@@ -11,6 +11,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace
+from operator import attrgetter
 from typing import Protocol
 
 from shedlight.control.averages import Averages
@@ -25,6 +26,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport
 from shedlight.engines.spark.control.observe import ObservationWindow, observation_of
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.storage import StoredPath, replace_file
+from shedlight.engines.spark.support.tolerance import UNREADABLE_PLAN
 from shedlight.graph import Application
 from shedlight.runlog.merge import add_batches
 from shedlight.runlog.records import MicroBatchRecord
@@ -68,6 +70,7 @@ class RemoteLoop(ControlLoop):
         self._interval = 1.0  # of the last observation, in seconds
         self._order = _read_order(taken)
         self._epoch = -1  # of the controller that got everything
+        self._untaken: list[PlanMessage] = []  # what came and could not be taken yet
         self._recorder = BatchRecorder()
         self._batch: MicroBatchRecord | None = None  # what was not sent yet
 
@@ -79,8 +82,12 @@ class RemoteLoop(ControlLoop):
     def poll_overrides(self, now: float) -> None:
         """Take the plans that have come, and say from time to time that the node lives."""
         with self._failures.tolerate("asking for plans", "the plan and the pressure stay"):
-            for plan in self._link.poll():
-                self._take(plan)
+            self._untaken = sorted(
+                [*self._untaken, *self._link.poll()], key=attrgetter("order")
+            )
+            while self._untaken:
+                self._take(self._untaken[0])
+                del self._untaken[0]
         steady = self._timing.now(now)
         if steady - self._last_report >= HEARTBEAT_S:
             self._send(now, steady, is_idle=self._is_idle(self._node, steady))
@@ -107,10 +114,13 @@ class RemoteLoop(ControlLoop):
 
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch, and add it to what the controller gets for its log."""
-        record = self._recorder.record(batch)
+        plan, pressure = None, None
         if self._bounded:
-            used = self._nodes[self._node].planned.plans.plan_for_batch(batch.number)
-            record = self._recorder.record(batch, plan=used.plan, pressure=used.pressure)
+            plans = self._nodes[self._node].planned.plans
+            with self._failures.tolerate(*UNREADABLE_PLAN):
+                used = plans.plan_for_batch(batch.number)
+                plan, pressure = used.plan, used.pressure
+        record = self._recorder.record(batch, plan=plan, pressure=pressure)
         self._batch = add_batches(self._batch, record)
         return super().on_micro_batch(batch)
 

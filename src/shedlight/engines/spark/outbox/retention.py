@@ -32,33 +32,47 @@ class Retention:
     ) -> None:
         self._paths, self._readers, self._seconds = paths, readers, seconds
         self._kept: dict[str, float] = {}
+        # When it was looked last how far readers are, and when files were removed, in seconds
+        # that never go back; all other times are seconds since 1970.
         self._last_check: dict[str, float] = {}
+        self._last_removal: dict[str, float] = {}
 
-    def begin(self, node: str, now: float) -> str:
+    def begin(self, node: str, now: float, steady: float) -> str:
         """Say how long the query of a node, which starts now, has to keep files.
 
         For a reader that is behind it is twice as far as he is: while he falls further behind,
         the query is started again each time that the distance doubles, and not every minute.
         """
         self._kept[node] = self._seconds + 2 * self._unread_age(node, now)
-        self._last_check[node] = now
+        self._last_check[node] = self._last_removal[node] = steady
         return f"{math.ceil(self._kept[node])}s"
 
-    def tick(self, node: str, now: float) -> bool:
-        """Look from time to time how far the readers are, and remove what is old.
+    def is_short(self, node: str, now: float, steady: float) -> bool:
+        """Look from time to time whether files will be kept until all readers have read them.
 
-        False if a reader is so far behind that the query has to be started again, to keep more.
-        Files are removed in a thread, for that may take a second.
+        If not, the query has to be started again, to keep more. A query without events is
+        looked at, too: with the next event it would forget what is too old by then.
         """
-        if now - self._last_check[node] < self._seconds * _CHECK_FRACTION:
-            return True
-        self._last_check[node] = now
-        if self._unread_age(node, now) > self._kept[node] - self._seconds / 2:
+        if not self._is_over(self._last_check[node], steady):
             return False
+        self._last_check[node] = steady
+        return self._unread_age(node, now) > self._kept[node] - self._seconds / 2
+
+    def remove_old(self, node: str, now: float, steady: float) -> None:
+        """Remove files that are old from time to time; no micro-batch of the node is under way.
+
+        One that is has files that are not in the log yet. It is done in a thread, for it may
+        take a second.
+        """
+        if not self._is_over(self._last_removal[node], steady):
+            return
+        self._last_removal[node] = steady
         folders = self._paths.outbox(node), self._paths.blobs(node)
         before = now - self._kept[node]
         threading.Thread(target=remove_old, args=(*folders, before), daemon=True).start()
-        return True
+
+    def _is_over(self, since: float, steady: float) -> bool:
+        return steady - since >= self._seconds * _CHECK_FRACTION
 
     def _unread_age(self, node: str, now: float) -> float:
         return oldest_unread_age(self._paths.outbox(node), self._readers[node], now)

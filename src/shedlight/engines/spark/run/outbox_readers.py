@@ -1,14 +1,16 @@
 """Who reads the outbox of a node, and which of Spark's logs says how far they are."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
-from shedlight.engines.spark.support.checkpoint import LogReader
+from shedlight.engines.spark.support.checkpoint import LogReader, committed_files, last_read
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.placement import OperatorChain
 from shedlight.graph import Application, OperatorSpec, Stream
 
 Chains = Mapping[str, tuple[OperatorChain, ...]]  # the operator chains of each node
 Frames = Mapping[str, tuple[int, ...]]  # the streams that DataFrames of sources read, by number
+_POLL_S = 0.1
 
 
 def external_streams(chains: Iterable[OperatorChain]) -> list[Stream]:
@@ -64,6 +66,24 @@ def outbox_readers(
         if node in readers:  # others are run elsewhere
             readers[node].append(reader)
     return readers
+
+
+def find_unread(
+    paths: CheckpointPaths, readers: Mapping[str, Iterable[LogReader]], seconds: float
+) -> list[str]:
+    """Name the nodes whose outbox has files that some reader has not read.
+
+    Readers have some seconds for what is there now; nodes come after those that they read.
+    """
+    over, unread = time.monotonic() + seconds, []
+    for node, its_readers in readers.items():
+        written = max((committed_files(paths.outbox(node)) or {}).values(), default=0.0)
+        while min(map(last_read, its_readers), default=written) < written:
+            if time.monotonic() >= over:
+                unread.append(node)
+                break
+            time.sleep(_POLL_S)
+    return unread
 
 
 def read_from_other_nodes(application: Application) -> dict[str, tuple[Stream, ...]]:

@@ -10,7 +10,7 @@ a core.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -218,6 +218,9 @@ class Live:
         try:
             return deploy(self._spark, paths, shards, partial(make, application))
         except ApplicationChangedError as changed:
+            sharding = changed.record.sharding
+            if shards not in {None, sharding.shards}:  # what cannot be is said before a change
+                sharding.divided(application, shards)
             deployment = change(self._spark, changed, make)
             if shards in {None, deployment.sharding.shards}:
                 return deployment
@@ -370,7 +373,7 @@ class Live:
         """Say that a source is at its end: nothing waits for it any more."""
         for node, chains in self.deployment.chains.items():
             if source in source_names(chains):
-                self.deployment.watermark_files(node).write([end_of(source)])
+                self._send(node, [end_of(source)])
 
     def process_all(self) -> None:
         """Wait until all that has arrived is through all nodes and in the sinks.
@@ -399,9 +402,11 @@ class Live:
         writer = outbox_writer(self.deployment, node).trigger(processingTime=trigger)
         if can_double(self._spark):
             self._admitting_little.add(node)
+        self._idleness[node].restart(self._clock.steady())
         with with_query_conf(self._spark, self.deployment.nodes[node]):
             return writer.option(
-                "retention", self._retention.begin(node, self._clock.wall())
+                "retention",
+                self._retention.begin(node, self._clock.wall(), self._clock.steady()),
             ).start()
 
     def _start_channel(self, node: str) -> StreamingQuery:
@@ -421,6 +426,7 @@ class Live:
                     for progress in self._supervisor.new_progress(_query_name(node)):
                         self._on_progress(node, progress)
                 self._supervisor.restart_failed()
+                self._keep_unread()
                 self._send_watermarks()
         except Exception as error:  # noqa: BLE001  # it is raised where somebody waits
             self._problem = error
@@ -446,10 +452,22 @@ class Live:
             with self._failures.tolerate(where, _TRIED_AGAIN):
                 self.deployment.nodes[node].plans.prune(before)
             threading.Thread(target=self._put_together, args=(node,), daemon=True).start()
-        if not self._retention.tick(node, self._clock.wall()):
-            self._supervisor.restart(_query_name(node), "its outbox must wait for who reads it")
+        with self._failures.tolerate(f"removing old files of node {node}", _TRIED_AGAIN):
+            self._retention.remove_old(node, self._clock.wall(), self._clock.steady())
         if self._listener.on_micro_batch is not None:
             self._listener.on_micro_batch(batch)
+
+    def _keep_unread(self) -> None:
+        """Start the query of a node again that would forget files before all have read them."""
+        for node in self.deployment.nodes:
+            is_behind = False
+            with self._failures.tolerate(f"looking who reads node {node}", _TRIED_AGAIN):
+                is_behind = self._retention.is_short(
+                    node, self._clock.wall(), self._clock.steady()
+                )
+            if is_behind:
+                name = _query_name(node)
+                self._supervisor.restart(name, "its outbox must wait for who reads it")
 
     def _put_together(self, node: str) -> None:
         """Put the record of a node together, where it is in many files: that takes seconds."""
@@ -496,8 +514,11 @@ class Live:
         for node, idleness in self._idleness.items():
             is_busy = partial(self._supervisor.is_busy, _query_name(node))
             updates = idleness.updates(self._clock.steady(), is_busy)
-            with self._failures.tolerate(f"sending watermarks to node {node}", _TRIED_AGAIN):
-                self._senders[node].send(updates)
+            self._send(node, updates)
+
+    def _send(self, node: str, updates: Iterable[SourceWatermark]) -> None:
+        with self._failures.tolerate(f"sending watermarks to node {node}", _TRIED_AGAIN):
+            self._senders[node].send(updates)
 
 
 def _query_name(node: str) -> str:

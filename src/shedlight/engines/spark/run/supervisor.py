@@ -86,10 +86,10 @@ class Supervisor:
     def restart(self, name: str, why: str) -> None:
         """Stop a query, and start it with other settings."""
         _LOG.warning("%s is started again: %s", name, why)
-        query = self._running[name].query
-        _await_batch_end(query)
-        query.stop()
-        self._start_query(name)
+        running = self._running[name]
+        _await_batch_end(running.query)
+        running.query.stop()
+        self._restart_query(name, running)
 
     def restart_failed(self) -> None:
         """Restart queries that failed, when their delay is over.
@@ -122,9 +122,11 @@ class Supervisor:
         return self._running[name].query
 
     def is_busy(self, name: str) -> bool:
-        """Say whether a query runs a micro-batch, or is about to be restarted."""
+        """Say whether a query runs a micro-batch, or has not looked since it was started."""
         query = self._running[name].query
-        return not query.isActive or bool(query.status["isTriggerActive"])
+        status = query.status
+        is_starting = status["message"].startswith("Initializing")
+        return not query.isActive or is_starting or bool(status["isTriggerActive"])
 
     def _start_query(self, name: str) -> None:
         query = self._starters[name]()

@@ -6,7 +6,8 @@ It is that of micro-batches that are done: what comes later and is before it is 
 
 While a micro-batch runs nobody knows what has come since it began: a source is idle only as far
 as the query has looked. That it has looked counts the next time, when all is known of
-micro-batches that had ended by then.
+micro-batches that had ended by then. A query that was started again has looked at nothing: its
+first micro-batch may be one that had failed, and what has come since is still to be read.
 
 Times are seconds of a clock that is never set: by a wall clock that is set back by an hour no
 source would be idle for that hour.
@@ -39,8 +40,7 @@ class IdlenessTracker:
     """The watermarks and the idleness of a node's sources; times in seconds that never go back.
 
     Shards are sent the watermark of a source once in an interval, if it has moved; it is idle
-    after a timeout of its own without events, or else after the one given here. It begins when
-    the query starts.
+    after a timeout of its own without events, or else after the one given here.
     """
 
     def __init__(
@@ -52,11 +52,24 @@ class IdlenessTracker:
     ) -> None:
         self._watermark_interval, self._idle_timeout = watermark_interval, idle_timeout
         self._activity = {n: _SourceActivity(source, now) for n, source in sources.items()}
+        self._is_new = True  # whether the query has had no micro-batch since it was started
+
+    def restart(self, now: float) -> None:
+        """Note that the query is started again."""
+        self._is_new = True
+        self._wait_anew(now)
+
+    def _wait_anew(self, now: float) -> None:
+        for known in self._activity.values():
+            known.last_events = now
 
     def on_micro_batch(
         self, arrived: Mapping[tuple[str, str], ArrivalStats], start: float, now: float
     ) -> None:
         """Note what arrived in a micro-batch, by operator and stream, and when it began."""
+        if self._is_new:
+            self._is_new = False
+            self._wait_anew(now)
         for (_, stream), stats in arrived.items():
             known = self._activity.get(stream)
             if known is None:

@@ -11,6 +11,7 @@ other.
 """
 
 import json
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -68,19 +69,24 @@ class WatermarkFiles:
 class WatermarkSender:
     """Sends watermark updates to the shards of a node; what cannot be written waits.
 
-    Of a source only the last one does, for it says all that those before it did.
+    Of a source only the last one does, for it says all that those before it did; its end stays
+    its end. Several threads may send.
     """
 
     def __init__(self, files: WatermarkFiles) -> None:
-        self._files = files
+        self._files, self._sending = files, threading.Lock()
         self._unsent: dict[str, SourceWatermark] = {}
 
     def send(self, updates: Iterable[SourceWatermark]) -> None:
         """Send updates, after those that could not be sent before."""
-        self._unsent |= {update.source: update for update in updates}
-        for source, update in list(self._unsent.items()):
-            self._files.write([update])
-            del self._unsent[source]
+        with self._sending:
+            for update in updates:
+                waiting = self._unsent.get(update.source, update)
+                if waiting.watermark <= update.watermark:
+                    self._unsent[update.source] = update
+            for source, update in list(self._unsent.items()):
+                self._files.write([update])
+                del self._unsent[source]
 
 
 def _next_number(folder: StoredPath) -> int:

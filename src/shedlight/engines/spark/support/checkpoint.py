@@ -318,6 +318,12 @@ _DAMAGE = re.compile(
     r"|Multiple streaming queries are concurrently using"  # which our lock rules out
     r"|terminated with exception:\s+SQLSTATE"  # of a schema that is cut off nothing is said
 )
+_PASSING = re.compile(
+    r"BlockMissing|ConnectException|ConnectTimeout|SocketTimeout|NoRouteToHost|UnknownHost"
+    r"|StandbyException|SafeMode|ClosedChannel|InterruptedIO"
+    r"|Too many open files|OUT_OF_MEMORY|OutOfMemoryError"
+)
+"""Why a state could not be read this time, whole as it may be."""
 _PATHS = (
     re.compile(r"(/[^\s:'\"]+/query/(?:state|offsets|commits)[^\s:'\",\]]*)"),
     re.compile(r"checkpointLocation=([^\s,\]]+)"),
@@ -327,7 +333,7 @@ _PATHS = (
 def parse_state_damage(text: str) -> StateError | None:
     """Find out from what Spark says whether a query failed because its state is damaged."""
     paths = [match[1] for match in (path.search(text) for path in _PATHS) if match]
-    if not paths or not _DAMAGE.search(text):
+    if not paths or not _DAMAGE.search(text) or _PASSING.search(text):
         return None
     where = paths[0].rstrip(".")
     return StateError(f"{where} is damaged, or a file of it is missing; {_START_ANEW}")

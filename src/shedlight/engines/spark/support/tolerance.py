@@ -7,6 +7,10 @@ from contextlib import contextmanager
 from shedlight.errors import StateError
 
 _LOG = logging.getLogger(__name__)
+UNREADABLE_PLAN = (
+    "reading which plan a micro-batch used",
+    "it is in the log without its plan, and on record with it",
+)
 
 
 class FailureLog:
