@@ -2,8 +2,10 @@
 
 import threading
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql.streaming.query import StreamingQuery
 
 from shedlight.engines.spark.run.supervisor import Supervisor
 
@@ -22,7 +24,7 @@ from shedlight.engines.spark.run.supervisor import Supervisor
 def test_a_query_that_has_not_looked_for_events_is_busy(active, message, triggered, busy):
     """Only one that looked and found nothing rests."""
     status = {"message": message, "isTriggerActive": triggered, "isDataAvailable": False}
-    query = SimpleNamespace(isActive=active, status=status)
+    query = cast("StreamingQuery", SimpleNamespace(isActive=active, status=status))
     supervisor = Supervisor({"n": lambda: query}, 0, 0.0, threading.Event())
     supervisor.start()
     assert supervisor.is_busy("n") is busy
