@@ -24,10 +24,11 @@ class PageClient:
         log: The log of the run.
         host: The address that it believes to be served at.
         clock: Now.
+        paths: Where the run writes, if it is not found by the log.
     """
 
-    def __init__(self, log, host="127.0.0.1", clock=None):
-        self.view = RunView(run_paths(log), *([clock] if clock else []))
+    def __init__(self, log, host="127.0.0.1", clock=None, paths=None):
+        self.view = RunView(paths or run_paths(log), *([clock] if clock else []))
         to_close.append(self.view)
         self.app = build_app(self.view, Access(TOKEN, host))
 

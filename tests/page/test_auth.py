@@ -193,11 +193,11 @@ def test_bad_input_is_rejected_in_a_sentence(page, body):
 @pytest.mark.parametrize(
     ("path", "status"),
     [
-        ("/api/latency", 422),
-        ("/api/latency?node=nobody", 404),
-        ("/api/latency?node=core&seconds=nan", 422),
-        ("/api/latency?node=core&seconds=inf", 422),
-        ("/api/latency?node=core&seconds=-1", 422),
+        ("/api/series", 422),
+        ("/api/series?node=nobody", 404),
+        ("/api/series?node=core&seconds=nan", 422),
+        ("/api/series?node=core&seconds=inf", 422),
+        ("/api/series?node=core&seconds=-1", 422),
         ("/api/decisions?limit=0", 422),
         ("/api/decisions?limit=99999999999999999999", 422),
         ("/api/nothing", 404),

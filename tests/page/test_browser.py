@@ -96,23 +96,39 @@ def test_the_plan_changes_when_the_load_changes(browser, quiet_run):
 def test_latency_is_drawn_against_its_bound(browser, recorded_run):
     """Each node has four lines; one has a bound, too. Arrow keys tell the past."""
     with page_of(recorded_run) as served, looking(browser, served.link) as page:
-        expect(page.locator("#latency figure")).to_have_count(3)
-        second = page.locator("#latency figure").nth(1)
-        expect(second.locator("figcaption")).to_have_text("edge-2")
+        expect(page.locator("#curves figure")).to_have_count(3)
+        second = page.locator("#curves figure").nth(1)
+        expect(second.locator("figcaption")).to_have_text("edge-2 latency")
         expect(second.locator(".legend")).to_contain_text("4\u202fs")
-        assert all(
-            re.match(r"M[\d. L]+", path)
-            for path in second.locator("path").evaluate_all(
-                "all => all.map((p) => p.getAttribute('d'))"
-            )
-        )
+        lines = second.locator("path[class^=line]")
+        paths = lines.evaluate_all("all => all.map((p) => p.getAttribute('d'))")
+        assert len(paths) == 4
+        assert all(re.match(r"M[\d. L]+", path) for path in paths)
+        expect(second.locator(".statuses")).to_have_text("OKSHEDDING")
+        expect(second.locator(".legend")).to_contain_text("new plan")
 
         second.locator("> svg").focus()
         page.keyboard.press("Home")
 
         expect(second.locator(".when")).to_contain_text("at ")
         page.get_by_label("Node", exact=True).select_option("core")
-        expect(page.locator("#latency figcaption")).to_have_text("core")
+        expect(page.locator("#curves figcaption")).to_have_text("core latency")
+
+
+def test_rates_shares_and_loads_are_drawn_over_time(browser, recorded_run):
+    """A chart of each kind; each line that is drawn has an entry in its legend."""
+    with page_of(recorded_run) as served, looking(browser, served.link) as page:
+        page.get_by_label("Node", exact=True).select_option("edge-2")
+        page.get_by_label("Show", exact=True).select_option("all")
+        figures = page.locator("#curves figure")
+        expect(figures).to_have_count(5)
+        expect(figures.nth(1).locator(".legend")).to_contain_text("21.5k/s")
+        expect(figures.nth(2).locator("figcaption")).to_contain_text("relevant events kept")
+        expect(figures.nth(3).locator(".legend")).to_contain_text("limit100\u202f%")
+        for figure in figures.all():
+            drawn = figure.locator("path[class^=line][d^=M]").count()
+            shown = figure.locator(".legend div:not([hidden]) line[class^=line]").count()
+            assert drawn == shown > 0
 
 
 def test_what_is_kept_can_be_sorted_and_found(browser, recorded_run):
@@ -168,7 +184,7 @@ def test_the_plan_of_any_moment_can_be_looked_at(browser, recorded_run):
         page.get_by_role("button", name="Back to now").click()
         expect(page.locator("#moment")).to_be_hidden()
         expect(rows).to_have_count(5)
-        page.locator("#latency figure > svg").nth(1).focus()
+        page.locator("#curves figure > svg").nth(1).focus()
         page.keyboard.press("End")
         page.keyboard.press("Enter")
         expect(page.locator("#moment-text")).to_contain_text("edge-2 SHEDDING")

@@ -48,7 +48,7 @@ def test_a_run_is_readable(browser, recorded_run, tmp_path, width, scheme):
         page_of(recorded_run) as served,
         looking(browser, served.link, width=width, scheme=scheme) as page,
     ):
-        expect(page.locator("#latency path[d^=M]")).to_have_count(12)
+        expect(page.locator("#curves path[d^=M]")).to_have_count(12)
         check(page)
         assert page.locator("#graph").evaluate("one => one.scrollWidth <= one.clientWidth")
         assert page.evaluate(FAINT) == []
@@ -171,7 +171,7 @@ def test_a_question_can_be_asked_without_a_mouse(browser, live_run):
 def test_everything_has_a_name_and_tables_have_heads(browser, recorded_run):
     """Controls have labels, pictures have words, tables have captions and headers."""
     with page_of(recorded_run) as served, looking(browser, served.link) as page:
-        expect(page.locator("#latency path[d^=M]")).to_have_count(12)
+        expect(page.locator("#curves path[d^=M]")).to_have_count(12)
         assert page.evaluate(NAMELESS) == []
         for table in page.locator("table").all():
             assert table.locator("caption").text_content()
@@ -187,14 +187,6 @@ def _palette(path, scheme):
     light, dark = sheet.split("@media (prefers-color-scheme: dark)", 1)
     part = light if scheme == "light" else dark.split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", part))
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_the_page_has_the_colours_of_the_report(scheme):
-    """The two are seen side by side."""
-    report = _palette(SOURCES / "report" / "report.css", scheme)
-    page = _palette(SOURCES / "page" / "static" / "palette.css", scheme)
-    assert {name: page[name] for name in report} == report
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -88,11 +88,11 @@ def test_what_is_shed_most_comes_first(page):
 
 def test_latency_goes_back_from_the_last_micro_batch(page):
     """Also long after the run."""
-    whole = page.get("/api/latency", params={"node": "edge-2"})
+    whole = page.get("/api/series", params={"node": "edge-2"})
     assert whole["bound"] == BOUND
     assert len(whole["time"]) == 60
     assert all(len(whole[one]) == 60 for one in ("mean", "p50", "p95", "p99"))
-    last = page.get("/api/latency", params={"node": "edge-2", "seconds": 9.5})
+    last = page.get("/api/series", params={"node": "edge-2", "seconds": 9.5})
     assert last["time"] == whole["time"][-10:]
 
 
@@ -100,7 +100,7 @@ def test_a_long_run_has_no_more_points_than_fit(tmp_path):
     """And its peak is among them."""
     rows = [batch(1000.0 + i, mean=9.0 if i == 777 else 1.0) for i in range(3000)]
     page = written(tmp_path, header(999.0), *rows)
-    found = page.get("/api/latency", params={"node": "edge", "seconds": 1e6})
+    found = page.get("/api/series", params={"node": "edge", "seconds": 1e6})
     assert len(found["time"]) == 600
     assert max(found["p99"]) == 27.0
 
@@ -144,7 +144,7 @@ def test_a_restart_of_the_engine_goes_on_in_the_log(tmp_path):
     again.second(QUIET)
     clock[0] += 1
     assert page.get("/api/status")["nodes"]["core"]["status"] == "OK"
-    assert len(page.get("/api/latency", params={"node": "core"})["time"]) == 6
+    assert len(page.get("/api/series", params={"node": "core"})["time"]) == 6
 
 
 def test_a_run_is_live_as_long_as_somebody_holds_its_checkpoint(tmp_path):
@@ -187,7 +187,7 @@ def test_hostile_text_is_json_and_without_control_characters(tmp_path):
     assert status["nodes"][HOSTILE]["status"] in STATUSES
     texts = [status["nodes"][HOSTILE]["advice"], status["keep_rows"][0]["type"]]
     assert all("\u202e" not in one and "\n" not in one for one in texts)
-    assert page.get("/api/latency", params={"node": HOSTILE})["node"] == HOSTILE
+    assert page.get("/api/series", params={"node": HOSTILE})["node"] == HOSTILE
 
 
 def test_half_a_surrogate_pair_can_be_answered(tmp_path):

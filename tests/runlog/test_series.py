@@ -1,58 +1,83 @@
-"""How a run went over time, and its sums."""
+"""How a node went over time, and sums."""
 
 import pytest
 
 from shedlight.runlog.aggregate import run_totals
-from shedlight.runlog.series import (
-    decision_entries,
-    keep_share_rows,
-    match_series,
-    node_series,
-    split_evenly,
-)
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord
+from shedlight.runlog.series import MAX_POINTS, NodeSeries, merge_points, split_evenly
 from tests.runlog.logs import batch, decision, header, run
+
+
+def series_of(*rows, timed=True):
+    """Make the series of node edge from the records of a log."""
+    series = NodeSeries()
+    for record in run(*rows).records:
+        match record:
+            case MicroBatchRecord():
+                series.add_batch(record, timed=timed)
+            case DecisionRecord():
+                series.add_decision(record, "edge")
+    return series
 
 
 def test_rates_are_over_the_time_since_the_micro_batch_before():
     """200 events in 4 seconds, of which the micro-batch took one."""
-    log = run(header(9.0), batch(10.0), batch(14.0, events=200, kept=50))
+    first, second = series_of(batch(10.0), batch(14.0, events=200, kept=50)).points
 
-    first, second = node_series(log.records)["edge"].points
-
-    assert (first.rate, first.utilisation) == (100.0, 1.0)
-    assert (second.rate, second.kept_rate, second.batch.kept_share) == (50.0, 12.5, 0.25)
-    assert second.utilisation == 0.25
+    assert (first.rate, first.busy) == (100.0, 1.0)
+    assert (second.rate, second.kept_rate, second.kept, second.busy) == (50.0, 12.5, 0.25, 0.25)
 
 
-def test_a_new_start_is_no_long_micro_batch():
-    """Between two runs nobody was there to read."""
-    log = run(header(9.0), batch(10.0), header(1000.0), batch(1001.0))
-
-    assert [p.rate for p in node_series(log.records)["edge"].points] == [100.0, 100.0]
+def test_what_is_kept_is_a_share_of_the_relevant_events():
+    """Irrelevant ones are not shed."""
+    (point,) = series_of(batch(10.0, events=100, kept=30, relevant_events=40)).points
+    assert point.kept == 0.75
 
 
 def test_no_events_have_no_share():
     """Nothing was kept of nothing: a gap in the line, not a zero."""
-    log = run(batch(10.0, events=0, kept=0))
-
-    (point,) = node_series(log.records)["edge"].points
-    assert (point.batch.kept_share, point.latency) == (None, {})
+    (point,) = series_of(batch(10.0, events=0, kept=0)).points
+    assert (point.kept, point.mean) == (None, None)
 
 
 def test_a_node_has_its_loads_and_statuses():
-    """A status is listed when it becomes another."""
-    log = run(
-        header(9.0),
-        batch(10.0),
+    """A status is listed when it becomes another; a point has the load decided last."""
+    series = series_of(
+        batch(9.5),
         decision(10.0),
+        batch(10.5),
         decision(11.0, status="SHEDDING"),
         decision(12.0, status="SHEDDING"),
     )
-
-    series = node_series(log.records)["edge"]
-
-    assert series.loads == [(10.0, 0.5), (11.0, 0.5), (12.0, 0.5)]
+    assert [point.load for point in series.points] == [None, 0.5]
     assert series.statuses == [(10.0, "OK"), (11.0, "SHEDDING")]
+
+
+def test_the_past_gets_coarser_and_keeps_its_peaks_and_sums():
+    """Of 20,000 micro-batches at most 3,000 points are kept; the last are as they were."""
+    rows = [batch(10.0 + i, events=i, kept=0 if i != 7 else 1, mean=9.0) for i in range(20_000)]
+    points = series_of(*rows).points
+
+    assert MAX_POINTS / 2 < len(points) <= MAX_POINTS
+    assert sum(point.rate * point.span for point in points) == pytest.approx(sum(range(20_000)))
+    assert sum(point.span for point in points) == pytest.approx(20_000)
+    assert max(point.p99 or 0.0 for point in points) == 27.0
+    assert [point.span for point in points[-1000:]] == [1.0] * 1000
+    assert points[-1].time == 20_009.0
+    assert points == sorted(points, key=lambda point: point.time)
+
+
+def test_neighbours_are_put_together_by_how_long_they_were():
+    """A rate of 100 for a second and one of 50 for four are 60 together."""
+    first, second = series_of(batch(10.0), batch(14.0, events=200, kept=0)).points
+    both = merge_points([first, second])
+    assert (both.time, both.span, both.rate, both.mean, both.kept) == (
+        14.0,
+        5.0,
+        60.0,
+        1.0,
+        0.5,
+    )
 
 
 def test_the_mean_latency_is_of_events_not_of_micro_batches():
@@ -70,7 +95,7 @@ def test_latency_says_nothing_if_all_events_were_there_before():
     log = run(header(9.0, timed=False), batch(10.0))
 
     assert run_totals(log.records).nodes["edge"].mean_latency is None
-    assert node_series(log.records)["edge"].points[0].latency == {}
+    assert series_of(batch(10.0), timed=False).points[0].mean is None
 
 
 def test_patterns_are_summed_up():
@@ -85,7 +110,6 @@ def test_patterns_are_summed_up():
         1.0,
         4,
     )
-    assert match_series(log.records) == {"flows.P": [(10.0, 3.0), (11.0, 7.0)]}
 
 
 def test_each_node_sees_all_malformed_records():
@@ -93,54 +117,6 @@ def test_each_node_sees_all_malformed_records():
     log = run(batch(10.0, "a", malformed={"s": 5}), batch(10.0, "b", malformed={"s": 5}))
 
     assert run_totals(log.records).malformed == {"s": 5}
-
-
-def test_shares_are_told_with_their_range_and_last_change():
-    """Those that are kept least come first."""
-    log = run(
-        decision(10.0, shares={"f.P": {"a": 0.5, "b": 0.2}}),
-        decision(11.0, shares={"f.P": {"a": 0.1, "b": 0.2}}),
-        decision(12.0, shares={"f.P": {"a": 0.1, "b": 0.2}}),
-    )
-
-    first, second = keep_share_rows(log.decisions)
-
-    assert (first.type, first.current, first.lowest, first.highest) == ("a", 0.1, 0.1, 0.5)
-    assert (first.changed, second.type, second.changed) == (11.0, "b", 10.0)
-
-
-def test_a_type_that_the_last_plan_does_not_name_has_no_share_now():
-    """The log names only some types."""
-    log = run(decision(10.0, shares={"f.P": {"a": 0.5}}), decision(11.0))
-
-    assert [one.current for one in keep_share_rows(log.decisions)] == [None]
-
-
-def test_decisions_that_change_nothing_are_put_together():
-    """A new plan or a new status has a line of its own."""
-    log = run(
-        decision(1.0),
-        decision(2.0),
-        decision(3.0, "too much", status="SHEDDING", replanned=True),
-        decision(4.0, status="SHEDDING"),
-        decision(5.0, status="SHEDDING"),
-        decision(6.0),
-    )
-
-    found = decision_entries(log.decisions)
-
-    assert [(one.decision.time, one.last.time, one.number) for one in found] == [
-        (1.0, 2.0, 2),
-        (3.0, 3.0, 1),
-        (4.0, 5.0, 2),
-        (6.0, 6.0, 1),
-    ]
-    assert [dict(one.changes) for one in found] == [
-        {},
-        {"edge": "SHEDDING"},
-        {},
-        {"edge": "OK"},
-    ]
 
 
 @pytest.mark.parametrize("number", [0, 1, 599, 600, 601, 7200])

@@ -8,7 +8,7 @@ import typer
 from shedlight.cli.console import say
 from shedlight.errors import InputError
 from shedlight.graph import load_application
-from shedlight.report.html_report import report_page
+from shedlight.page.report import report_page
 from shedlight.report.narrative import sentences
 from shedlight.runlog.follow import Run, find_log, read_run
 from shedlight.runlog.records import run_header

@@ -167,7 +167,7 @@ def run(  # noqa: PLR0913  # one argument per option
     with (
         nullcontext()
         if address is None
-        else serving(job.log, stored_path(job.checkpoint), address)
+        else serving(job.log, stored_path(job.checkpoint), address, application)
     ):
         totals = _run_locked(job, master, settings, once=once)
     print(json.dumps(summary_json(totals), indent=2) if as_json else summary_text(totals))
@@ -321,9 +321,11 @@ def _options(job: _Job, application: Application) -> "Options":
 
 
 @contextmanager
-def serving(log: Path, checkpoint: StoredPath, address: "Address") -> Iterator[None]:
+def serving(
+    log: Path, checkpoint: StoredPath, address: "Address", application: Path | None = None
+) -> Iterator[None]:
     """Serve the web UI during the run; a port that is taken is an error before Spark starts."""
-    server = open_server(log, checkpoint, address)
+    server = open_server(log, checkpoint, address, application)
     with server.in_background():
         announce(server, was_given=bool(address.token))
         yield

@@ -9,6 +9,7 @@ import typer
 from shedlight.cli.console import say
 from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.errors import InputError
+from shedlight.graph import load_application
 from shedlight.runlog.follow import find_log
 
 if TYPE_CHECKING:  # a web server takes half a second to import
@@ -47,7 +48,7 @@ TlsCert = Annotated[
 TlsKey = Annotated[Path | None, typer.Option(help="The key of --tls-cert, in PEM.")]
 
 
-def serve(  # each is an option of the command line
+def serve(  # noqa: PLR0913  # one argument per option
     run: Annotated[Path, typer.Argument(help="The checkpoint of a run, or its log.")],
     *,
     host: Host = None,
@@ -55,6 +56,10 @@ def serve(  # each is an option of the command line
     token: Token = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
+    application: Annotated[
+        Path | None,
+        typer.Option(help="The application file of the run: the web UI can then be asked why."),
+    ] = None,
 ) -> None:
     """Serve the web UI of a run, live or over: nodes, flows, latency, decisions, what-if."""
     from shedlight.page.run_view import run_paths  # noqa: PLC0415
@@ -66,7 +71,9 @@ def serve(  # each is an option of the command line
         )
     log = find_log(run)
     address = page_address(host, port, token, tls_cert, tls_key)
-    server = open_server(log, run_paths(log).checkpoint, address)
+    if application is not None:
+        load_application(application)  # what is wrong with it is said now
+    server = open_server(log, run_paths(log).checkpoint, address, application)
     with closing(server):
         server.check()
         announce(server, was_given=token is not None)
@@ -90,12 +97,18 @@ def page_address(
     return Address(host or HOST, wanted, token or "", tls_cert, tls_key)
 
 
-def open_server(log: Path, checkpoint: StoredPath | None, address: "Address") -> "PageServer":
+def open_server(
+    log: Path,
+    checkpoint: StoredPath | None,
+    address: "Address",
+    application: Path | None = None,
+) -> "PageServer":
     """Open the server of the web UI of a run, which takes its port."""
     from shedlight.page.run_view import RunPaths  # noqa: PLC0415
     from shedlight.page.server import PageServer  # noqa: PLC0415
 
-    return PageServer(RunPaths(log, checkpoint), address)
+    file = None if application is None else application.absolute()
+    return PageServer(RunPaths(log, checkpoint, file), address)
 
 
 def announce(server: "PageServer", *, was_given: bool) -> None:

@@ -13,14 +13,17 @@ from starlette.staticfiles import StaticFiles
 from shedlight import __version__
 from shedlight.page import schemas
 from shedlight.page.auth import Access, Guard
+from shedlight.page.errors import RequestError
 from shedlight.page.keep_rows import plan_answer
 from shedlight.page.pattern import pattern_answer
-from shedlight.page.responses import RequestError, add_error_handlers
+from shedlight.page.responses import add_error_handlers
 from shedlight.page.run_view import RunView
+from shedlight.page.series import series_answer
 from shedlight.page.sse import FollowResponse, StatusFeed
-from shedlight.page.status import decision_answers, latency_answer, run_answer, status_answer
+from shedlight.page.status import decision_answers, run_answer, status_answer
 from shedlight.page.totals import totals_answer
 from shedlight.page.what_if import Forecaster, store_changes
+from shedlight.page.why import WhyCommand
 from shedlight.runlog.prometheus import CONTENT_TYPE, metrics_text
 from shedlight.runlog.records import DecisionSummary
 
@@ -78,13 +81,13 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
         """Answer the status of the run."""
         return status_answer(view)
 
-    @app.get("/api/latency", responses=_errors(404))
-    async def latency(
+    @app.get("/api/series", responses=_errors(404))
+    async def series(
         node: Annotated[str, Query(max_length=200)],
-        seconds: Annotated[float, Query(gt=0, le=1e6, allow_inf_nan=False)] = 600,
-    ) -> schemas.LatencyAnswer:
-        """Answer how long events spent at a node, up to the latest micro-batch."""
-        return latency_answer(view, node, seconds)
+        seconds: Annotated[float, Query(gt=0, le=1e12, allow_inf_nan=False)] = 600,
+    ) -> schemas.SeriesAnswer:
+        """Answer how a node was over time, up to its latest micro-batch."""
+        return series_answer(view, node, seconds)
 
     @app.get("/api/totals")
     async def totals() -> schemas.TotalsAnswer:
@@ -114,6 +117,7 @@ def _add_questions(app: FastAPI, view: RunView) -> None:
 def _add_changes(app: FastAPI, view: RunView, access: Access) -> None:
     """Add what-if, and what changes the run."""
     forecaster = Forecaster(view.paths.log)
+    why_command = WhyCommand(view.paths)
 
     @app.post("/api/what-if", responses=_errors(400, 404, 409, 429))
     async def what_if(request: schemas.WhatIfRequest) -> schemas.WhatIfAnswer:
@@ -128,11 +132,26 @@ def _add_changes(app: FastAPI, view: RunView, access: Access) -> None:
         _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> schemas.ApplyAnswer:
         """Change bounds and weights of the run; this needs the token, always."""
-        if not access.knows(request.headers):
-            raise RequestError(
-                401, "changes need the token: send the header Authorization: Bearer TOKEN"
-            )
+        _check_token(access, request, "changes need")
         return store_changes(view, changes)
+
+    @app.post("/api/why", responses=_errors(400, 404, 409, 429))
+    async def why(
+        question: schemas.WhyRequest,
+        request: Request,
+        _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> schemas.WhyAnswer:
+        """Answer why a pattern did not match; events are in it, so this needs the token."""
+        _check_token(access, request, "what is asked about events needs")
+        header = view.totals.header
+        return await why_command.answer(question, header.pattern_texts if header else {})
+
+
+def _check_token(access: Access, request: Request, what: str) -> None:
+    if not access.knows(request.headers):
+        raise RequestError(
+            401, f"{what} the token: send the header Authorization: Bearer TOKEN"
+        )
 
 
 def _add_feeds(app: FastAPI, view: RunView, is_closing: Callable[[], bool]) -> None:

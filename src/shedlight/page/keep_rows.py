@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from shedlight.page import schemas
-from shedlight.page.responses import RequestError
+from shedlight.page.errors import RequestError
 from shedlight.page.run_view import RunView
-from shedlight.report.format import sanitize
+from shedlight.report.format import moment, sanitize
 from shedlight.runlog.records import DecisionRecord, OperatorRecord, RunHeader
 
 MAX_KEEP_ROWS = 200  # how many keep shares are answered
@@ -33,9 +33,9 @@ def plan_answer(view: RunView, time: float) -> schemas.PlanAnswer:
     if not earlier:
         if not view.decisions:
             raise RequestError(404, "nothing has been decided yet; ask again in a moment")
-        first = view.decisions[0].time
+        first = moment(view.decisions[0].time)
         raise RequestError(
-            404, f"the first decision that is known is of {first:.0f}; ask from then on"
+            404, f"the first decision that is known is of {first}; ask from then on"
         )
     decision = earlier[-1]
     prices = next((each.prices for each in reversed(earlier) if each.replanned), {})

@@ -6,7 +6,7 @@ from shedlight.errors import ShedlightError, known_names
 from shedlight.language import parse_pattern
 from shedlight.matching.compile.nfa import Automaton, State, build_automaton
 from shedlight.page import schemas
-from shedlight.page.responses import RequestError
+from shedlight.page.errors import RequestError
 from shedlight.page.run_view import RunView
 from shedlight.report.format import sanitize
 

@@ -9,6 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from shedlight.page.errors import RequestError
 from shedlight.report.format import sanitize
 
 MAX_BODY_BYTES = 64 * 1024  # how long the body of a request may be
@@ -19,14 +20,6 @@ HTTP_MESSAGES = {
     405: "this cannot be done here; the interface is described at /openapi.json",
     413: f"the body is longer than {MAX_BODY_BYTES:,} bytes; send less",
 }
-
-
-class RequestError(Exception):
-    """A request that cannot be met: the status of the response, and a sentence for it."""
-
-    def __init__(self, status: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.status, self.sentence = status, sentence
 
 
 def error_response(status: int, sentence: str) -> JSONResponse:

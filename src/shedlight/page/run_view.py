@@ -17,8 +17,8 @@ from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.runlog.aggregate import RunTotals
 from shedlight.runlog.follow import Follower
 from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
+from shedlight.runlog.series import NodeSeries
 
-MAX_POINTS = 7_200  # how many micro-batches of a node can be looked back at
 MAX_DECISIONS = 1_000  # how many decisions can be looked back at
 _WINDOW_S = 10.0
 """Rates are of the micro-batches that ended in the last seconds before the latest."""
@@ -37,23 +37,14 @@ class RunPaths:
     log: Path  # its log
     # its checkpoint; None: it is not known, and nothing can be changed
     checkpoint: StoredPath | None = None
+    # its application file, whose sources have the events; None: it is not known
+    application: Path | None = None
 
 
 def run_paths(log: Path) -> RunPaths:
     """Find the checkpoint of a log, which is the folder that it is in, if it is one."""
     folder = log.parent
     return RunPaths(log, folder if (folder / LOCK).exists() else None)
-
-
-@dataclass(frozen=True, slots=True)
-class LatencyPoint:
-    """The latency of a node's events at the end of a micro-batch."""
-
-    time: float
-    mean: float
-    p50: float
-    p95: float
-    p99: float
 
 
 @dataclass(slots=True)
@@ -90,7 +81,7 @@ class RunView:
         self.paths, self.clock = paths, clock
         self.totals = RunTotals()
         self.windows: dict[str, RecentBatches] = {}
-        self.points: dict[str, deque[LatencyPoint]] = {}  # of each node, oldest first
+        self.series: dict[str, NodeSeries] = {}  # of each node
         self.decisions: deque[DecisionRecord] = deque(maxlen=MAX_DECISIONS)  # oldest first
         self.version = 0  # how many records were read
         self.first: float | None = None  # the time of the first record, if there is one
@@ -118,10 +109,14 @@ class RunView:
         match record:
             case RunHeader():
                 self.windows.clear()
+                for series in self.series.values():
+                    series.before = None
             case MicroBatchRecord():
                 self._add_batch(record)
             case DecisionRecord():
                 self.decisions.append(record)
+                for name in {**record.loads, **record.statuses}:
+                    self.series.setdefault(name, NodeSeries()).add_decision(record, name)
             case _:
                 pass
 
@@ -157,9 +152,5 @@ class RunView:
 
     def _add_batch(self, batch: MicroBatchRecord) -> None:
         self.windows.setdefault(batch.node, RecentBatches()).add(batch)
-        mean = batch.latency.get("mean")
-        if mean is None or not self.totals.timed:
-            return
-        points = self.points.setdefault(batch.node, deque(maxlen=MAX_POINTS))
-        quantiles = (batch.latency.get(name, mean) for name in ("p50", "p95", "p99"))
-        points.append(LatencyPoint(batch.time, mean, *quantiles))
+        series = self.series.setdefault(batch.node, NodeSeries())
+        series.add_batch(batch, timed=self.totals.timed)

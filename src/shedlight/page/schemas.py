@@ -38,6 +38,22 @@ class WhatIfRequest(OverrideRequest):
     load: Factor = 1.0
 
 
+class WhyRequest(BaseModel):
+    """Why did a pattern, OPERATOR.PATTERN, not match around a time, or for a key?"""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    pattern: Annotated[str, Field(max_length=400)]
+    key: Annotated[str, Field(max_length=400)] | None = None  # as PARTITION BY has it
+    time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None
+
+
+class WhyAnswer(BaseModel):
+    """Why a pattern did not match, as `shedlight why` prints it."""
+
+    lines: list[str]
+
+
 class ErrorAnswer(BaseModel):
     """Why a request cannot be met."""
 
@@ -67,6 +83,7 @@ class RunAnswer(BaseModel):
     timed: bool
     live: bool
     can_apply: bool
+    can_ask_why: bool
     nodes: dict[str, NodeAnswer]
     sources: list[str]
     operators: dict[str, OperatorRecord]
@@ -96,6 +113,23 @@ class PatternAnswer(BaseModel):
     regions: list[list[StateAnswer]]  # empty: it has too many states to be drawn
 
 
+class PointAnswer(BaseModel):
+    """A node at the end of a micro-batch, as in `SeriesAnswer`."""
+
+    time: float
+    mean: float | None
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    rate: float
+    kept_rate: float
+    kept: float | None
+    pressure: float | None
+    busy: float | None
+    load: float | None
+    took: float
+
+
 class NodeStatusAnswer(NodeAnswer):
     """The status of a node; rates are events per second."""
 
@@ -113,6 +147,7 @@ class NodeStatusAnswer(NodeAnswer):
     state_bytes: int
     pressure: float | None
     explanation: str  # what is shed, and why the node is as busy as it is
+    point: PointAnswer | None  # its last micro-batch, as a point of its series
 
 
 class EdgeAnswer(BaseModel):
@@ -152,6 +187,8 @@ class StatusAnswer(BaseModel):
     stale_seconds: float | None
     status: str
     bottleneck: str | None
+    # the share of the relevant events that no pattern keeps, at the nodes that read sources
+    shed_share: float
     plan: int | None
     nodes: dict[str, NodeStatusAnswer]
     edges: list[EdgeAnswer]
@@ -176,6 +213,15 @@ class NodeTotalsAnswer(NodeAnswer):
     worst_time: float | None
 
 
+class PatternTotalsAnswer(BaseModel):
+    """Totals of a pattern; `partial_matches` are those of its last micro-batch."""
+
+    kept: int
+    complex_events: int
+    seconds: float  # how long matching took
+    partial_matches: int
+
+
 class SinkTotalsAnswer(BaseModel):
     """Totals of a sink."""
 
@@ -194,6 +240,7 @@ class TotalsAnswer(BaseModel):
     decisions: int
     plans: int
     nodes: dict[str, NodeTotalsAnswer]
+    patterns: dict[str, PatternTotalsAnswer]
     sinks: dict[str, SinkTotalsAnswer]
     late: dict[str, int]
     malformed: dict[str, int]
@@ -208,17 +255,31 @@ class PlanAnswer(DecisionSummary):
     omitted_rows: int
 
 
-class LatencyAnswer(BaseModel):
-    """The latency of a node over time."""
+class SeriesAnswer(BaseModel):
+    """A node over time, a list for each curve; None: it is not known.
+
+    Times are seconds, rates events per second. `kept` is the share of relevant events that some
+    pattern kept, `busy` the share of the time that micro-batches took, `load` the busy time as
+    a share of its limit.
+    """
 
     node: str
     bound: float | None
     percentile: int | None
     time: list[float]
-    mean: list[float]
-    p50: list[float]
-    p95: list[float]
-    p99: list[float]
+    mean: list[float | None]
+    p50: list[float | None]
+    p95: list[float | None]
+    p99: list[float | None]
+    rate: list[float]
+    kept_rate: list[float]
+    kept: list[float | None]
+    pressure: list[float | None]
+    busy: list[float | None]
+    load: list[float | None]
+    took: list[float]
+    statuses: list[tuple[float, str]]  # when it came to have which status
+    plans: list[float]  # when there was a new plan
 
 
 class NodeForecast(NodeAnswer):

@@ -1,13 +1,11 @@
-"""Answers about a run: what is run, its status, its latency and its decisions."""
+"""Answers about a run: what is run, its status and its decisions."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from statistics import fmean
 
-from shedlight.errors import known_names
 from shedlight.page import schemas
 from shedlight.page.keep_rows import keep_rows_of
-from shedlight.page.responses import RequestError
 from shedlight.page.run_view import RecentBatches, RunView
+from shedlight.page.series import last_point
 from shedlight.report.format import percent, sanitize
 from shedlight.runlog.aggregate import (
     STARTING,
@@ -21,11 +19,10 @@ from shedlight.runlog.records import (
     RunHeader,
     SampleRecord,
 )
-from shedlight.runlog.series import LATENCIES, split_evenly
+from shedlight.runlog.series import LATENCIES
 
 _SHED_SEEN = 0.005  # a share that is shed and worth speaking of
 _IDLE = 0.85  # a load below which a node that sheds could do more
-MAX_CURVE_POINTS = 600  # how many points a curve has at most
 
 
 def run_answer(view: RunView) -> schemas.RunAnswer:
@@ -40,6 +37,7 @@ def run_answer(view: RunView) -> schemas.RunAnswer:
         timed=header.timed,
         live=view.live,
         can_apply=view.can_apply,
+        can_ask_why=view.paths.application is not None,
         nodes={
             name: schemas.NodeAnswer(bound=node.bound, percentile=node.percentile)
             for name, node in totals.nodes.items()
@@ -67,40 +65,13 @@ def status_answer(view: RunView) -> schemas.StatusAnswer:
         stale_seconds=None if view.latest is None else max(0.0, view.clock() - view.latest),
         status=worst_status(node.status for node in nodes.values()),
         bottleneck=_find_bottleneck(nodes),
+        shed_share=_shed_share(view, totals.header),
         plan=max((plan for plan in plans if plan is not None), default=None),
         nodes=nodes,
         edges=list(_edges(view, totals.header)) if totals.header else [],
         sinks=_sink_statuses(view, totals.header) if totals.header else {},
         keep_rows=keep_rows,
         omitted_rows=omitted,
-    )
-
-
-def latency_answer(view: RunView, node: str, seconds: float) -> schemas.LatencyAnswer:
-    """Answer how long events spent at a node in the last seconds of what the log has.
-
-    Of neighbours that are put together the quantiles are the highest: no peak is lost.
-
-    Raises:
-        RequestError: There is no such node.
-    """
-    view.refresh()
-    if node not in view.totals.nodes:
-        hint = known_names(node, list(view.totals.nodes))
-        raise RequestError(404, f"there is no node {node[:60]!r}; {hint}")
-    points = view.points.get(node, ())
-    since = points[-1].time - seconds if points else 0.0
-    recent = [point for point in points if point.time >= since]
-    chunks = list(split_evenly(recent, MAX_CURVE_POINTS))
-    return schemas.LatencyAnswer(
-        node=node,
-        bound=view.totals.nodes[node].bound,
-        percentile=view.totals.nodes[node].percentile,
-        time=[chunk[-1].time for chunk in chunks],
-        mean=[fmean(point.mean for point in chunk) for chunk in chunks],
-        p50=[fmean(point.p50 for point in chunk) for chunk in chunks],
-        p95=[max(point.p95 for point in chunk) for chunk in chunks],
-        p99=[max(point.p99 for point in chunk) for chunk in chunks],
     )
 
 
@@ -123,6 +94,19 @@ def decision_answers(view: RunView, limit: int) -> list[DecisionSummary]:
 def worst_status(statuses: Iterable[str]) -> str:
     """Find the worst status; nothing is worse than to have no node at all."""
     return max(statuses, key=(STARTING, *STATUSES).index, default=STARTING)
+
+
+def _shed_share(view: RunView, header: RunHeader | None) -> float:
+    """Measure the share of relevant events that are shed at the nodes that read sources."""
+    operators = header.operators.values() if header else ()
+    sources = set(header.sources) if header else set()
+    windows = [
+        view.window(node)
+        for node in {each.node for each in operators if sources & set(each.inputs)}
+    ]
+    offered = sum(window.rate(lambda batch: batch.offered) for window in windows)
+    shed = sum(window.rate(lambda batch: batch.shed) for window in windows)
+    return min(1.0, shed / offered) if offered else 0.0
 
 
 def _find_bottleneck(nodes: Mapping[str, schemas.NodeStatusAnswer]) -> str | None:
@@ -156,6 +140,7 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStat
         partial_matches=sum(p.partial_matches for p in last.patterns.values()) if last else 0,
         state_bytes=last.state_bytes if last else 0,
         pressure=last.pressure if last else None,
+        point=last_point(view, name),
         explanation=_explanation(node, window, min(1.0, shed / offered) if offered else 0.0),
     )
 

@@ -19,6 +19,15 @@ def totals_answer(view: RunView) -> schemas.TotalsAnswer:
         decisions=totals.decisions,
         plans=totals.plans,
         nodes={name: _node(node) for name, node in totals.nodes.items()},
+        patterns={
+            name: schemas.PatternTotalsAnswer(
+                kept=pattern.kept,
+                complex_events=pattern.matches,
+                seconds=pattern.seconds,
+                partial_matches=pattern.partial_matches,
+            )
+            for name, pattern in totals.patterns.items()
+        },
         sinks={
             name: schemas.SinkTotalsAnswer(
                 input=stream,

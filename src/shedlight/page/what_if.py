@@ -16,7 +16,7 @@ from shedlight.control.what_if import Forecast, what_if
 from shedlight.engines.spark.control.override_store import store_override
 from shedlight.errors import InputError, PlanError, ShedlightError
 from shedlight.page import schemas
-from shedlight.page.responses import RequestError
+from shedlight.page.errors import RequestError
 from shedlight.page.run_view import RunView
 from shedlight.report.format import count, percent, sanitize
 from shedlight.shedding.shares import Shares

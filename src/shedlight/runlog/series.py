@@ -1,14 +1,20 @@
-"""A run over time: points of its nodes and patterns, its keep shares, its decisions."""
+"""A node over time: a point for each micro-batch, and fewer for what is long past."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import TypeVar
 
 from shedlight.runlog.aggregate import span_of, utilisation_of
-from shedlight.runlog.records import DecisionRecord, MicroBatchRecord, Record, RunHeader
+from shedlight.runlog.records import DecisionRecord, MicroBatchRecord
 
 LATENCIES = ("mean", "p50", "p95", "p99")
 """The keys of a latency, in the log and wherever it is shown."""
+
+MAX_POINTS = 3_000
+"""How many points of a node are kept; when there are more, the older half is halved."""
+MAX_STATUSES = 1_000
+"""How many changes of the status of a node are kept; the oldest go."""
 
 _Item = TypeVar("_Item")
 
@@ -27,143 +33,107 @@ def split_evenly(items: Sequence[_Item], most: int) -> Iterator[Sequence[_Item]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePoint:
-    """A node at the end of a micro-batch."""
+    """A node at the end of a micro-batch, or of several; None: it is not known."""
 
-    batch: MicroBatchRecord  # the micro-batch
-    rate: float  # events read per second since the end of the micro-batch before
-    kept_rate: float  # those that were kept, per second
-    utilisation: float | None  # the share of this time that the micro-batch took
-    # in seconds, under the names in `LATENCIES`; empty if it says nothing
-    latency: Mapping[str, float]
+    time: float  # when it ended, in seconds since 1970
+    span: float  # the seconds since the micro-batch before
+    mean: float | None = None  # the mean latency of its events, in seconds
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+    rate: float  # events read per second of its span
+    kept_rate: float  # events kept per second of its span
+    kept: float | None  # the share of its relevant events that some pattern kept
+    pressure: float | None  # the factor by which the shares of the plan were lowered
+    busy: float | None  # the share of its span that the micro-batch took
+    load: float | None  # the busy time as a share of its limit, as decided last
+    took: float  # the seconds that the micro-batch took
+
+
+def merge_points(points: Sequence[NodePoint]) -> NodePoint:
+    """Put neighbours together; quantiles are the highest, so that no peak is lost."""
+    if len(points) == 1:
+        return points[0]
+    spans = [point.span for point in points]
+    return NodePoint(
+        time=points[-1].time,
+        span=sum(spans),
+        mean=_mean([point.mean for point in points]),
+        p50=_mean([point.p50 for point in points]),
+        p95=_most([point.p95 for point in points]),
+        p99=_most([point.p99 for point in points]),
+        rate=_mean([point.rate for point in points], spans) or 0.0,
+        kept_rate=_mean([point.kept_rate for point in points], spans) or 0.0,
+        kept=_mean([point.kept for point in points]),
+        pressure=_mean([point.pressure for point in points]),
+        busy=_mean([point.busy for point in points], spans),
+        load=points[-1].load,
+        took=max(point.took for point in points),
+    )
+
+
+def _mean(values: Sequence[float | None], weights: Sequence[float] = ()) -> float | None:
+    known = [index for index, value in enumerate(values) if value is not None]
+    if not known:
+        return None
+    chosen = [values[index] or 0.0 for index in known]
+    heavy = [weights[index] for index in known] if weights else []
+    return fmean(chosen, heavy) if sum(heavy) > 0 else fmean(chosen)
+
+
+def _most(values: Sequence[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 @dataclass(slots=True)
 class NodeSeries:
-    """A node over time."""
+    """A node over time, from the beginning of its log on, in memory that does not grow."""
 
-    points: list[NodePoint] = field(default_factory=list)  # a point for each micro-batch
-    # its busy time as a share of its limit, at each decision
-    loads: list[tuple[float, float]] = field(default_factory=list)
-    # when it came to have which status
+    points: list[NodePoint] = field(default_factory=list)  # oldest first
+    # when it came to have which status, oldest first
     statuses: list[tuple[float, str]] = field(default_factory=list)
+    load: float | None = None  # its busy time as a share of its limit, as decided last
+    before: MicroBatchRecord | None = None  # the micro-batch before the next, if it is known
+
+    def add_batch(self, batch: MicroBatchRecord, *, timed: bool) -> None:
+        """Add a micro-batch; `timed` says whether its latency counts."""
+        self.points.append(_point_of(batch, self.before, self.load, timed=timed))
+        self.before = batch
+        if len(self.points) > MAX_POINTS:
+            old = self.points[: MAX_POINTS // 2]
+            self.points[: len(old)] = map(merge_points, split_evenly(old, len(old) // 2))
 
     def add_decision(self, decision: DecisionRecord, node: str) -> None:
         """Add what a decision says of the node."""
-        if node in decision.loads:
-            self.loads.append((decision.time, decision.loads[node]))
+        self.load = decision.loads.get(node, self.load)
         status = decision.statuses.get(node)
         if status is not None and (not self.statuses or self.statuses[-1][1] != status):
             self.statuses.append((decision.time, status))
+            del self.statuses[:-MAX_STATUSES]
 
 
-def node_series(records: Iterable[Record]) -> dict[str, NodeSeries]:
-    """Follow each node that had a micro-batch over time."""
-    timed = True
-    before: dict[str, MicroBatchRecord] = {}
-    series: dict[str, NodeSeries] = {}
-    for record in records:
-        match record:
-            case RunHeader():
-                timed = record.timed
-                before.clear()
-            case MicroBatchRecord():
-                point = _node_point(record, before.get(record.node), timed=timed)
-                series.setdefault(record.node, NodeSeries()).points.append(point)
-                before[record.node] = record
-            case DecisionRecord():
-                for node in {**record.loads, **record.statuses}:
-                    series.setdefault(node, NodeSeries()).add_decision(record, node)
-            case _:
-                pass
-    return {node: line for node, line in series.items() if line.points}
-
-
-def _node_point(
-    batch: MicroBatchRecord, before: MicroBatchRecord | None, *, timed: bool
+def _point_of(
+    batch: MicroBatchRecord,
+    before: MicroBatchRecord | None,
+    load: float | None,
+    *,
+    timed: bool,
 ) -> NodePoint:
     span = span_of(batch, before)
+    mean = batch.latency.get("mean") if timed else None
+    per_second = 1 / span if span else 0.0
     return NodePoint(
-        batch=batch,
-        rate=batch.events / span if span else 0.0,
-        kept_rate=batch.kept / span if span else 0.0,
-        utilisation=utilisation_of(batch, before),
-        latency=batch.latency if timed else {},
+        time=batch.time,
+        span=span,
+        mean=mean,
+        p50=None if mean is None else batch.latency.get("p50", mean),
+        p95=None if mean is None else batch.latency.get("p95", mean),
+        p99=None if mean is None else batch.latency.get("p99", mean),
+        rate=batch.events * per_second,
+        kept_rate=batch.kept * per_second,
+        kept=min(1.0, batch.kept / batch.offered) if batch.offered else None,
+        pressure=batch.pressure,
+        busy=utilisation_of(batch, before),
+        load=load,
+        took=batch.seconds,
     )
-
-
-def match_series(records: Iterable[Record]) -> dict[str, list[tuple[float, float]]]:
-    """Follow how many complex events each pattern has found up to a time."""
-    series: dict[str, list[tuple[float, float]]] = {}
-    for record in records:
-        if isinstance(record, MicroBatchRecord):
-            for name, pattern in record.patterns.items():
-                points = series.setdefault(name, [])
-                matches = (points[-1][1] if points else 0.0) + pattern.matches
-                points.append((record.time, matches))
-    return series
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeepShareRow:
-    """What a pattern keeps of a type."""
-
-    pattern: str  # by operator and name
-    type: str  # the label of the type
-    current: float | None  # the keep share; None if the last plan does not name it
-    lowest: float  # the lowest share there was
-    highest: float  # the highest share there was
-    changed: float  # when it last became another
-
-
-def keep_share_rows(decisions: Sequence[DecisionRecord]) -> list[KeepShareRow]:
-    """List what each pattern keeps of each type, those that are kept least first."""
-    changes: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for decision in decisions:
-        for pattern, shares in decision.shares.items():
-            for label, share in shares.items():
-                times = changes.setdefault((pattern, label), [])
-                if not times or times[-1][1] != share:
-                    times.append((decision.time, share))
-    last = decisions[-1].shares if decisions else {}
-    rows = [
-        KeepShareRow(
-            pattern=pattern,
-            type=label,
-            current=last.get(pattern, {}).get(label),
-            lowest=min(share for _, share in times),
-            highest=max(share for _, share in times),
-            changed=times[-1][0],
-        )
-        for (pattern, label), times in changes.items()
-    ]
-    return sorted(
-        rows, key=lambda row: (row.pattern, -1 if row.current is None else row.current)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DecisionEntry:
-    """An entry of the list of decisions: one, and those after it that changed nothing."""
-
-    decision: DecisionRecord  # the first of them
-    last: DecisionRecord  # the last of them
-    number: int  # how many there are
-    changes: Mapping[str, str]  # which nodes came to have another status, and which
-
-
-def decision_entries(decisions: Iterable[DecisionRecord]) -> list[DecisionEntry]:
-    """List decisions; those that change neither plan nor status are put together."""
-    entries: list[DecisionEntry] = []
-    statuses: Mapping[str, str] = {}
-    for decision in decisions:
-        changes = {n: s for n, s in decision.statuses.items() if statuses.get(n, "OK") != s}
-        last = entries[-1] if entries else None
-        changed = decision.replanned or changes
-        if not changed and last and not last.decision.replanned and not last.changes:
-            entries[-1] = replace(last, last=decision, number=last.number + 1)
-        else:
-            entries.append(
-                DecisionEntry(decision=decision, last=decision, number=1, changes=changes)
-            )
-        statuses = {**statuses, **decision.statuses}
-    return entries

@@ -1,4 +1,4 @@
-// The one thing here that changes the run: it asks for the token, and keeps it in this variable alone.
+// The one thing here that changes the run: it asks for the token, which is kept in this variable alone.
 
 import { byId, h, setText } from "./dom.js";
 import { seconds, short } from "./numbers.js";
@@ -7,6 +7,12 @@ import { plain } from "./text.js";
 
 let token = "";
 const dialog = byId("apply");
+
+export const knownToken = () => token;
+
+export function rememberToken(value) {
+  token = value;
+}
 
 // Ask, and apply; the summary of the server, or null if it was cancelled.
 export function confirmApply(body, boundNow, weightNow, kindNow) {
@@ -31,7 +37,7 @@ export function confirmApply(body, boundNow, weightNow, kindNow) {
       byId("apply-now").disabled = true;
       try {
         const answer = await post("/api/apply", body, byId("token").value);
-        token = byId("token").value;
+        rememberToken(byId("token").value);
         summary = answer.summary;
         dialog.close();
       } catch (problem) {

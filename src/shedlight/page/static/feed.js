@@ -5,7 +5,7 @@
 // is opened the status is requested, so it is never without news for longer than the pause. A window that is
 // not seen is not updated: it catches up when it is.
 
-import { get } from "./server.js";
+import { get, recorded } from "./server.js";
 
 const FIRST_PAUSE = 1000;
 const LONGEST_PAUSE = 5000;
@@ -20,7 +20,7 @@ export function follow(onStatus, onProblem) {
   // Whether the connection is new is passed on too: it may be to another run.
   function take(status, isNew = false) {
     clearTimeout(idleTimer);
-    idleTimer = setTimeout(ask, IDLE_LIMIT);
+    if (!recorded) idleTimer = setTimeout(ask, IDLE_LIMIT);
     onStatus(status, isNew);
   }
 
@@ -62,6 +62,7 @@ export function follow(onStatus, onProblem) {
     source.onerror = retry;
   }
 
+  if (recorded) return void ask(true); // a report: there is no more to come
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : open()));
   open();
 }

@@ -178,7 +178,7 @@ function keyRows() {
   return [
     ...loadKey(item),
     item("width: events/s", s("path", { d: "M1 6h26", class: "kept", "stroke-width": 5 })),
-    item("shed before matching, over all patterns", s("path", { d: "M1 6h26", class: "lost", "stroke-width": 8 })),
+    item("shed before matching, counted for each pattern", s("path", { d: "M1 6h26", class: "lost", "stroke-width": 8 })),
     item("no events now", s("g", { class: "edge idle" }, s("path", { d: "M1 6h26", class: "kept", "stroke-width": 1 }))),
     item("bottleneck", s("rect", { x: 3, y: 1.5, width: 22, height: 9, rx: 3, class: "ring shown" })),
   ];

@@ -1,15 +1,16 @@
 // The web UI: ask what is run, then follow its status. When the engine begins anew, so does the web UI.
 
+import { startCurves, updateCurves } from "./curves.js";
 import { startDecisions, updateDecisions } from "./decisions.js";
 import { follow } from "./feed.js";
 import { startGraph, updateGraph } from "./graph.js";
 import { updateInventory, watchInventory } from "./inventory.js";
 import { updateKeepRows } from "./keep_rows.js";
-import { startLatency, updateLatency } from "./latency.js";
 import { get } from "./server.js";
 import { startStatus, showProblem, updateStatus } from "./status.js";
 import { updateTotals } from "./totals.js";
 import { allowApply, startWhatIf, updateWhatIf } from "./whatif.js";
+import { startWhy } from "./why.js";
 
 let run = null;
 let shownRun = "";
@@ -40,9 +41,10 @@ async function loaded() {
   shownRun = JSON.stringify(shown);
   startStatus(run);
   startGraph(run);
-  startLatency(run);
+  startCurves(run);
   startDecisions();
   startWhatIf(run);
+  startWhy(run);
 }
 
 async function take(status, isNew) {
@@ -58,7 +60,7 @@ async function take(status, isNew) {
   updateTotals(status);
   updateGraph(status);
   updateInventory(status);
-  updateLatency(status);
+  updateCurves(status);
   updateKeepRows(status);
   updateWhatIf(status);
   updateDecisions();

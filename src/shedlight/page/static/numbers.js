@@ -1,4 +1,4 @@
-// Numbers and times as people read them; the report writes them the same way (report/format.py).
+// Numbers and times as people read them; the command line writes them the same way (report/format.py).
 
 const THIN = "\u202f"; // between a number and its unit: narrow, and never broken
 

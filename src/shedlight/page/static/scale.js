@@ -1,4 +1,4 @@
-// Round steps for axes, as in the report (report/charts.py).
+// Round steps for axes.
 
 const TIMES = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600];
 

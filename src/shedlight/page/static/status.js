@@ -3,6 +3,7 @@
 import { badge } from "./badge.js";
 import { byId, h, keyed, setAttribute, setText } from "./dom.js";
 import { clock, percent, rate, seconds } from "./numbers.js";
+import { recorded } from "./server.js";
 import { lines, lookOf, plain, rankOf } from "./text.js";
 
 const QUIET = 20; // seconds without news that are nothing to speak of: a micro-batch may take that long
@@ -32,9 +33,8 @@ export function updateStatus(status) {
   }
   const entering = status.edges.filter((row) => row.stream === row.origin); // from sources
   const read = entering.reduce((sum, row) => sum + (row.rate ?? 0), 0);
-  const shed = entering.reduce((sum, row) => sum + (row.rate ?? 0) * (row.shed_share ?? 0), 0);
   fact("read", rate(read));
-  fact("shed", percent(read ? shed / read : 0));
+  fact("shed", percent(status.shed_share));
   fact("bottleneck", status.bottleneck == null ? "none" : plain(status.bottleneck, 40));
   fact("plan", status.plan == null ? "none yet" : `#${status.plan}`);
   showAdvice(status);
@@ -103,6 +103,7 @@ function bannerOf(age) {
     return `No news for ${lost}: ${plain(problem.message)}. The web UI goes on trying, and catches up by itself.`;
   }
   if (!latest) return "";
+  if (recorded) return latest.time == null ? "A report of a log without a micro-batch." : `A report: this is how it was at ${clock(latest.time)}, where the log ends.`;
   if (!latest.live) return `The run is over. This is how it was at ${clock(latest.time)}.`;
   if (age < QUIET) return "";
   return `No news for ${seconds(Math.round(age))}. The engine may be busy, waiting for events or restarting; this is how it was at ${clock(latest.time)}.`;

@@ -16,6 +16,9 @@ const nodes = makeTable(byId("totals-nodes"), "Each node, from the beginning of 
 const sinks = makeTable(byId("totals-sinks"), "Each sink. Recall is the share of the results without shedding that it got, estimated from the unshed sample, with its 95 % interval.", [
   { head: "sink", look: "text" }, { head: "pattern", look: "text" }, number("complex events"), number("recall"), number("without shedding"),
 ]);
+const patterns = makeTable(byId("totals-patterns"), "Each pattern. Partial matches are those at the end.", [
+  { head: "pattern", look: "text" }, number("events given"), number("complex events"), number("matching took"), number("partial matches"),
+]);
 let shown = "";
 
 export async function updateTotals(status) {
@@ -35,6 +38,7 @@ function show(totals) {
   setText(byId("totals-text"), plain(totals.summary, 1000));
   fillTable(nodes, Object.entries(totals.nodes).map(nodeRow), "No micro-batch has ended.");
   fillTable(sinks, Object.entries(totals.sinks).map(sinkRow), "There is no sink.");
+  fillTable(patterns, Object.entries(totals.patterns).map(patternRow), "No pattern was given an event.");
   const losses = [...Object.entries(totals.late).map(([name, one]) => `${plural(one, "event")} late at ${plain(name, 60)}`),
     ...Object.entries(totals.malformed).map(([name, one]) => `${plural(one, "record")} malformed in ${plain(name, 60)}`)];
   const parts = [`${moment(totals.began)} to ${clock(totals.ended)}`, plural(totals.starts, "start"), plural(totals.decisions, "decision"), plural(totals.plans, "plan"), ...losses];
@@ -53,6 +57,11 @@ const nodeRow = ([name, node]) => ({
 const sinkRow = ([name, sink]) => ({
   key: name,
   cells: [plain(name, 80), plain(sink.input, 80), count(sink.complex_events), recallOf(sink.unshed_sample), unshedOf(sink.unshed_sample)],
+});
+
+const patternRow = ([name, pattern]) => ({
+  key: name,
+  cells: [plain(name, 120), count(pattern.kept), count(pattern.complex_events), seconds(pattern.seconds), count(pattern.partial_matches)],
 });
 
 function recallOf(sample) {

@@ -4,7 +4,7 @@
 import { byId, h } from "./dom.js";
 import { control } from "./control.js";
 import { confirmApply } from "./apply.js";
-import { post } from "./server.js";
+import { post, recorded } from "./server.js";
 import { showAnswer, showDone, showNothing, showProblem } from "./answer.js";
 import { kindOf, plain } from "./text.js";
 
@@ -19,6 +19,8 @@ let question = 0;
 
 export function startWhatIf(newRun) {
   run = newRun;
+  byId("whatif-panel").hidden = Boolean(recorded); // nobody is there to plan
+  if (recorded) return;
   if (!Object.keys(run.nodes).length) {
     byId("whatif").replaceChildren();
     return showNothing("Questions can be asked once it is known what is run.");
