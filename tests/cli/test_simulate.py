@@ -16,12 +16,16 @@ from shedlight.engines.event_files import read_events
 from shedlight.engines.simulator.scenario_run import NodeRow, SinkRow
 from shedlight.graph import load_application
 from shedlight.model.snapshot_file import read_snapshot
+from shedlight.page.report import report_page
+from shedlight.runlog.aggregate import run_totals
+from shedlight.runlog.follow import read_run
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "paper"
 APP, SNAPSHOT = EXAMPLE / "app.yaml", EXAMPLE / "snapshot.json"
 QUICK = ("--stream", "balanced", "--snapshot", SNAPSHOT, "--duration", "20 s")
 FILES = {"nodes.csv", "sinks.csv", "decisions.jsonl", "latency.parquet", "simulation.png"}
+FILES |= {"log.jsonl"}
 
 
 class Done(NamedTuple):
@@ -163,6 +167,28 @@ def test_the_rows_say_what_the_summary_says(simulate, tmp_path):
     lines = (tmp_path / "decisions.jsonl").read_text().splitlines()
     plans = [row for row in map(json.loads, lines) if row["replanned"]]
     assert plans == value["plans"]
+
+
+def test_the_log_of_a_simulation_is_that_of_a_run(simulate, tmp_path):
+    """The web UI and the report have the same numbers from it as the summary."""
+    value = json.loads(simulate(*QUICK, "--json", "--output", tmp_path).output)
+    recorded = read_run(tmp_path)
+    totals = run_totals(recorded.records)
+    assert recorded.headers[0].simulated
+    assert totals.plans == len(value["plans"]) > 0
+    for name, node in value["nodes"].items():
+        found = totals.nodes[name]
+        assert found.mean_latency == pytest.approx(node["mean"])
+        assert value["states"].get(name, "OK").startswith(found.status)
+    counts = value["operators"]
+    assert totals.nodes["edge-2"].kept == counts["w2"]["processed"]
+    assert totals.nodes["edge-2"].shed == counts["w2"]["shed"]
+    assert totals.nodes["edge-2"].irrelevant == counts["w2"]["unused"]
+    for name, stream in recorded.headers[0].sinks.items():
+        assert totals.patterns[stream].matches == value["sinks"][name]["results"]
+    page = report_page(recorded)
+    assert '"simulated":true' in page
+    assert '"partial_matches":null' in page
 
 
 @pytest.mark.parametrize(

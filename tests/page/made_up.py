@@ -40,49 +40,76 @@ def hostile_text(bad):
     )
 
 
-def large_log(path, number, nodes, seed=4):
-    """Write the log of an application with so many operators, joined at random."""
-    draw = random.Random(seed)
-    operators: dict[str, dict[str, object]] = {}
-    streams: list[str] = []
-    for place in range(number):
-        inputs = [draw.choice(["clicks", "orders"])] if place < nodes else []
-        inputs += draw.sample(streams[-12:], min(len(streams), draw.choice((1, 1, 2))))
-        name = draw.choice(("late-parcels", "spikes", "returns-within-a-week", "op")) + str(
-            place
-        )
-        home = f"node-{place * nodes // number}"
-        operators[name] = {
-            "node": home,
-            "inputs": list(dict.fromkeys(inputs)),
-            "patterns": ["P"],
-        }
-        streams.append(f"{name}.P")
-    sinks = {f"sink-{place}": stream for place, stream in enumerate(streams[-6:])}
-    rows = [
-        header(
-            100.0,
-            bounds={f"node-{n}": 2.0 if n % 2 else None for n in range(nodes)},
-            sources=["clicks", "orders"],
-            operators=operators,
-            sinks=sinks,
-        )
-    ]
-    for second in range(1, 4):
-        for node in range(nodes):
-            found = {
-                f"{name}.P": {"kept": 60, "seconds": 0.1, "matches": draw.randrange(1000)}
-                for name, one in operators.items()
-                if one["node"] == f"node-{node}"
+class LargeRun:
+    """A run of an application with so many operators, joined at random, on so many nodes."""
+
+    def __init__(self, number, nodes, seed=4):
+        self._draw = random.Random(seed)
+        self._operators: dict[str, dict[str, object]] = {}
+        self._nodes = nodes
+        streams: list[str] = []
+        for place in range(number):
+            inputs = [self._draw.choice(["clicks", "orders"])] if place < nodes else []
+            known = min(len(streams), self._draw.choice((1, 1, 2)))
+            inputs += self._draw.sample(streams[-12:], known)
+            kind = self._draw.choice(("late-parcels", "spikes", "returns-within-a-week", "op"))
+            name = f"{kind}{place}"
+            self._operators[name] = {
+                "node": f"node-{place * nodes // number}",
+                "inputs": list(dict.fromkeys(inputs)),
+                "patterns": ["P"],
             }
-            recall = {"recall": 1.0, "recall_low": 0.99, "recall_high": 1.0}
-            said = dict.fromkeys(sinks, recall)
-            rows.append(
-                batch(
-                    100.0 + second, f"node-{node}", kept=60, patterns=found, unshed_sample=said
-                )
-            )
-    statuses = {f"node-{n}": ("OK", "SHEDDING", "BOUND-AT-RISK")[n % 3] for n in range(nodes)}
-    loads = {f"node-{n}": 0.3 + 0.25 * n % 1.3 for n in range(nodes)}
-    rows.append(decision(104.0, statuses=statuses, loads=loads, replanned=True))
-    path.write_text(text(*rows), encoding="utf-8")
+            streams.append(f"{name}.P")
+        self._sinks = {f"sink-{place}": stream for place, stream in enumerate(streams[-6:])}
+
+    def header(self, time):
+        """Make the record of its start."""
+        return header(
+            time,
+            bounds={f"node-{n}": 2.0 if n % 2 else None for n in range(self._nodes)},
+            sources=["clicks", "orders"],
+            operators=self._operators,
+            sinks=self._sinks,
+        )
+
+    def second(self, time):
+        """Make a micro-batch of each node."""
+        recall = {"recall": 1.0, "recall_low": 0.99, "recall_high": 1.0}
+        rows = []
+        for node in (f"node-{n}" for n in range(self._nodes)):
+            mine = {n: one for n, one in self._operators.items() if one["node"] == node}
+            patterns = {
+                f"{name}.P": {
+                    "kept": 60,
+                    "offered": 100,
+                    "seconds": 0.1,
+                    "matches": self._draw.randrange(1000),
+                }
+                for name in mine
+            }
+            arrived = {
+                name: {stream: self._draw.randrange(100, 1000) for stream in one["inputs"]}
+                for name, one in mine.items()
+            }
+            said = dict.fromkeys(self._sinks, recall)
+            mean = self._draw.uniform(0.5, 1.5)
+            more = {"patterns": patterns, "arrived": arrived, "unshed_sample": said}
+            rows.append(batch(time, node, kept=60, mean=mean, **more))
+        return rows
+
+    def decision(self, time):
+        """Make a decision."""
+        statuses = ("OK", "SHEDDING", "BOUND-AT-RISK")
+        return decision(
+            time,
+            statuses={f"node-{n}": statuses[n % 3] for n in range(self._nodes)},
+            loads={f"node-{n}": 0.3 + 0.25 * n % 1.3 for n in range(self._nodes)},
+            replanned=True,
+        )
+
+
+def large_log(path, number, nodes):
+    """Write the log of three seconds of a large run."""
+    run = LargeRun(number, nodes)
+    rows = [row for second in (101.0, 102.0, 103.0) for row in run.second(second)]
+    path.write_text(text(run.header(100.0), *rows, run.decision(104.0)), encoding="utf-8")

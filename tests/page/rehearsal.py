@@ -13,7 +13,6 @@ from shedlight.control.override import apply_override, current_values
 from shedlight.engines.spark.control.event_log import (
     BatchRecorder,
     RunLog,
-    decision_record,
     override_record,
 )
 from shedlight.engines.spark.control.loop import micro_batch_settings
@@ -28,6 +27,7 @@ from shedlight.graph import Stream
 from shedlight.model.build import build_model
 from shedlight.model.rates import predict
 from shedlight.model.snapshot import MicroBatchCosts, Snapshot
+from shedlight.runlog.decisions import decision_record
 from shedlight.runlog.records import run_header
 from tests.engines.applications import paper_application
 

@@ -48,7 +48,7 @@ def test_a_run_is_readable(browser, recorded_run, tmp_path, width, scheme):
         page_of(recorded_run) as served,
         looking(browser, served.link, width=width, scheme=scheme) as page,
     ):
-        expect(page.locator("#curves path[d^=M]")).to_have_count(12)
+        expect(page.locator("#curves path[class^=line][d^=M]")).to_have_count(12)
         check(page)
         assert page.locator("#graph").evaluate("one => one.scrollWidth <= one.clientWidth")
         assert page.evaluate(FAINT) == []
@@ -163,7 +163,7 @@ def test_a_question_can_be_asked_without_a_mouse(browser, live_run):
         expect(page.locator("#whatif-result")).to_contain_text("Nothing is applied")
         page.locator("#whatif-apply").focus()
         page.keyboard.press("Enter")
-        expect(page.get_by_label("Token")).to_be_focused()
+        expect(page.get_by_label("Token", exact=True)).to_be_focused()
         page.keyboard.press("Escape")
         expect(page.locator("#whatif-apply")).to_be_focused()
 
@@ -171,7 +171,7 @@ def test_a_question_can_be_asked_without_a_mouse(browser, live_run):
 def test_everything_has_a_name_and_tables_have_heads(browser, recorded_run):
     """Controls have labels, pictures have words, tables have captions and headers."""
     with page_of(recorded_run) as served, looking(browser, served.link) as page:
-        expect(page.locator("#curves path[d^=M]")).to_have_count(12)
+        expect(page.locator("#curves path[class^=line][d^=M]")).to_have_count(12)
         assert page.evaluate(NAMELESS) == []
         for table in page.locator("table").all():
             assert table.locator("caption").text_content()
@@ -184,7 +184,7 @@ def test_everything_has_a_name_and_tables_have_heads(browser, recorded_run):
 
 def _palette(path, scheme):
     sheet = path.read_text("utf-8")
-    light, dark = sheet.split("@media (prefers-color-scheme: dark)", 1)
+    light, dark = sheet.split("@media screen and (prefers-color-scheme: dark)", 1)
     part = light if scheme == "light" else dark.split("}", 1)[0]
     return dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", part))
 

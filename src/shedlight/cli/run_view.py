@@ -22,6 +22,7 @@ from shedlight.engines.spark.support.tolerance import UNREADABLE_PLAN, FailureLo
 from shedlight.graph import Application
 from shedlight.graph.application import bound_kind
 from shedlight.runlog.aggregate import RunTotals
+from shedlight.runlog.decisions import decision_record
 from shedlight.runlog.records import Record, run_header
 
 _NO_ACTION_NEEDED = frozenset({"OK", "SHEDDING"})
@@ -97,7 +98,7 @@ class LiveView:
             if node is not None and node.status != str(health.status):
                 self._say(f"node {name}: {' '.join(str(health).split())}")
         memory = None if self.controller is None else self.controller.memory
-        self._add(event_log.decision_record(decision, memory))
+        self._add(decision_record(decision, memory))
         if memory is not None:
             self._log.write_planning_input(memory)
 

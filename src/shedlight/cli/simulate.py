@@ -1,6 +1,7 @@
 """`shedlight simulate`: an application under a load, in virtual time."""
 
 import json
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from shedlight import __version__
 from shedlight.cli.console import (
     announce_compiling,
     load_with_warnings,
@@ -30,11 +32,13 @@ from shedlight.engines.event_files import cannot_write_error, written_whole
 from shedlight.engines.simulator import ServiceDistribution, scenario_run
 from shedlight.engines.simulator.csv_rows import provenance, write_results
 from shedlight.engines.simulator.latency_file import LatencyFile, latency_file
+from shedlight.engines.simulator.log_records import IntervalLatencies, log_records
 from shedlight.engines.simulator.recall import compare_results
 from shedlight.engines.simulator.scenario import check_bounds, run_unshed
 from shedlight.engines.simulator.shedders import Shedder
 from shedlight.generate.for_sources import StreamProfile
 from shedlight.model.latency import LatencyModel, Target
+from shedlight.runlog.follow import LOG
 
 
 def simulate(  # noqa: PLR0913  # one argument per option
@@ -157,6 +161,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
     every = seconds_of("--interval", interval or ("5 s" if costs is None else "2 s"))
     checks = scenario_run.CHECKS_PER_DECISION if costs is None else 1
     steps = int(scenario.duration / every * checks) + 2
+    latencies = IntervalLatencies()
     with _writing(output) as rows, progress_bar("simulating", steps) as step:
         outcome = scenario_run.run_scenario(
             scenario,
@@ -164,8 +169,8 @@ def simulate(  # noqa: PLR0913  # one argument per option
             target=target,
             interval=every,
             limits=limits,
-            on_served=rows.add if rows else None,
-            on_interval=step,
+            on_served=_each(rows.add, latencies.add) if rows else None,
+            on_interval=_each(step, latencies.end_interval),
             with_outputs=True,
             unshed_sample=bounded.unshed_sample,
             with_strata=strata,
@@ -180,8 +185,18 @@ def simulate(  # noqa: PLR0913  # one argument per option
         costs="" if micro_batches is None else micro_batches.origin,
     )
     if output is not None:
-        _write(report, output)
+        _write(report, output, latencies)
     print(json.dumps(as_json(report), indent=2) if as_json_ else as_text(report))
+
+
+def _each(*calls: Callable[..., None]) -> Callable[..., None]:
+    """Call all of these, with the same arguments."""
+
+    def call(*arguments: object) -> None:
+        for one in calls:
+            one(*arguments)
+
+    return call
 
 
 def _check_costs(
@@ -215,7 +230,7 @@ def _writing(output: Path | None) -> AbstractContextManager[LatencyFile | None]:
     return latency_file(output / "latency.parquet")
 
 
-def _write(report: SimulationReport, folder: Path) -> None:
+def _write(report: SimulationReport, folder: Path, latencies: IntervalLatencies) -> None:
     from shedlight.cli.simulate_figure import draw_simulation  # noqa: PLC0415  # slow
 
     made_with = {
@@ -232,7 +247,18 @@ def _write(report: SimulationReport, folder: Path) -> None:
     )
     with written_whole(folder / "decisions.jsonl") as unfinished:
         unfinished.write_text(lines, encoding="utf-8")
+    records = log_records(
+        report.scenario.application,
+        report.outcome,
+        report.unshed.simulation.intervals,
+        latencies,
+        version=__version__,
+    )
+    with written_whole(folder / LOG) as unfinished:
+        unfinished.write_text(
+            "".join(record.model_dump_json() + "\n" for record in records), encoding="utf-8"
+        )
     title = "{application}: shedder {shedder}, load {load}".format_map(made_with)
     draw_simulation(report.outcome, title, folder / "simulation.png")
-    names = "nodes.csv, sinks.csv, decisions.jsonl, latency.parquet, simulation.png"
+    names = f"nodes.csv, sinks.csv, decisions.jsonl, {LOG}, latency.parquet, simulation.png"
     say(f"-> {folder}: {names}")

@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,9 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function\*?|const|class) (\w+))", 
 
 def report_page(run: Run) -> str:
     """Write the report of a run, as HTML."""
-    data = json.dumps(_answers(run), separators=(",", ":")).replace("<", "\\u003c")
+    with closing(RunView(RunPaths(Path(os.devnull)), clock=lambda: math.inf)) as view:
+        answers = _answers(run, view)
+    data = json.dumps(answers, separators=(",", ":")).replace("<", "\\u003c")
     html = (STATIC / "index.html").read_text("utf-8")
     style = "".join((STATIC / name).read_text("utf-8") for name in _STYLE.findall(html))
     script = bundle(_SCRIPT.findall(html)[0])
@@ -111,9 +114,8 @@ def _source(name: str) -> str:
     return (STATIC / name).read_text("utf-8")
 
 
-def _answers(run: Run) -> dict[str, Any]:
+def _answers(run: Run, view: RunView) -> dict[str, Any]:
     """Collect what the web UI would ask for, as the log has it at its end."""
-    view = RunView(RunPaths(Path(os.devnull)), clock=lambda: math.inf)
     for record in run.records:
         view.add(record)
     nodes = list(view.totals.nodes)

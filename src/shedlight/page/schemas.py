@@ -81,6 +81,7 @@ class RunAnswer(BaseModel):
     version: str
     started: float | None
     timed: bool
+    simulated: bool  # whether times are virtual
     live: bool
     can_apply: bool
     can_ask_why: bool
@@ -143,8 +144,8 @@ class NodeStatusAnswer(NodeAnswer):
     shed_share: float
     batch_seconds: float | None
     lag: float | None
-    partial_matches: int
-    state_bytes: int
+    partial_matches: int | None  # None, as the next: it is a simulation, which does not say
+    state_bytes: int | None
     pressure: float | None
     explanation: str  # what is shed, and why the node is as busy as it is
     point: PointAnswer | None  # its last micro-batch, as a point of its series
@@ -214,12 +215,12 @@ class NodeTotalsAnswer(NodeAnswer):
 
 
 class PatternTotalsAnswer(BaseModel):
-    """Totals of a pattern; `partial_matches` are those of its last micro-batch."""
+    """Totals of a pattern; `partial_matches` are those of its last micro-batch, if known."""
 
     kept: int
     complex_events: int
     seconds: float  # how long matching took
-    partial_matches: int
+    partial_matches: int | None
 
 
 class SinkTotalsAnswer(BaseModel):

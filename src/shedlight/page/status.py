@@ -16,12 +16,14 @@ from shedlight.runlog.aggregate import (
 )
 from shedlight.runlog.records import (
     DecisionSummary,
+    MicroBatchRecord,
     RunHeader,
     SampleRecord,
 )
 from shedlight.runlog.series import LATENCIES
 
 _SHED_SEEN = 0.005  # a share that is shed and worth speaking of
+_FULL = 1.005  # a load that is more than 100 %, as it is written
 _IDLE = 0.85  # a load below which a node that sheds could do more
 
 
@@ -35,6 +37,7 @@ def run_answer(view: RunView) -> schemas.RunAnswer:
         version=sanitize(header.version, 100),
         started=header.time if totals.header else None,
         timed=header.timed,
+        simulated=header.simulated,
         live=view.live,
         can_apply=view.can_apply,
         can_ask_why=view.paths.application is not None,
@@ -121,6 +124,7 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStat
     mean = latency.get("mean")
     offered = window.rate(lambda batch: batch.offered)
     shed = window.rate(lambda batch: batch.shed)
+    simulated = view.totals.header is not None and view.totals.header.simulated
     known = node.status if node.status in STATUSES else "OK"
     return schemas.NodeStatusAnswer(
         status=STARTING if last is None else known,
@@ -137,12 +141,16 @@ def _node_status(view: RunView, name: str, node: NodeTotals) -> schemas.NodeStat
         shed_share=min(1.0, shed / offered) if offered else 0.0,
         batch_seconds=last.seconds if last else None,
         lag=last.lag if last else None,
-        partial_matches=sum(p.partial_matches for p in last.patterns.values()) if last else 0,
-        state_bytes=last.state_bytes if last else 0,
+        partial_matches=None if simulated else _partial_matches(last),
+        state_bytes=None if simulated else last.state_bytes if last else 0,
         pressure=last.pressure if last else None,
         point=last_point(view, name),
         explanation=_explanation(node, window, min(1.0, shed / offered) if offered else 0.0),
     )
+
+
+def _partial_matches(batch: MicroBatchRecord | None) -> int:
+    return sum(p.partial_matches for p in batch.patterns.values()) if batch else 0
 
 
 def _explanation(node: NodeTotals, window: RecentBatches, shed: float) -> str:
@@ -173,7 +181,7 @@ def explain_load(load: float | None, shed: float, pressure: float | None, what: 
         f"no pattern keeps {percent(shed)} of the {what}; matching the other "
         f"{percent(1 - shed)} takes {percent(load)} of the time that the bound allows"
     )
-    if load > 1.0:
+    if load > _FULL:
         return f"{text}, more than there is"
     if load >= _IDLE:
         return text

@@ -24,7 +24,9 @@ def totals_answer(view: RunView) -> schemas.TotalsAnswer:
                 kept=pattern.kept,
                 complex_events=pattern.matches,
                 seconds=pattern.seconds,
-                partial_matches=pattern.partial_matches,
+                partial_matches=None
+                if header is not None and header.simulated
+                else pattern.partial_matches,
             )
             for name, pattern in totals.patterns.items()
         },

@@ -64,6 +64,7 @@ class RunHeader(LogModel):
     application: str = ""  # the name of the application
     version: str = ""  # of Shedlight
     timed: bool = True  # whether events came while it ran; if not, latency says nothing
+    simulated: bool = False  # whether it is a simulation, whose times are virtual
     # the bound of each node in seconds; None: it never sheds
     bounds: dict[str, Number | None] = {}
     # of which percentile of latency the bound of a node is; without one it is of the mean

@@ -64,10 +64,11 @@ function chosen() {
   return names.sort((a, b) => used(b) + sticky(b) - used(a) - sticky(a)).slice(0, MOST_AT_ONCE).sort();
 }
 
-// The kinds of charts to show; if the events were there before the run began, their latency says nothing.
+// The kinds of charts to show; if the events were there before the run began, their latency says nothing, and a
+// simulation may have no micro-batches.
 function kinds() {
   if (kindPicker.value !== ALL) return [kindPicker.value];
-  return Object.keys(KINDS).filter((kind) => kind !== "latency" || run.timed);
+  return Object.keys(KINDS).filter((kind) => (kind !== "latency" || run.timed) && (kind !== "took" || !run.simulated));
 }
 
 function show() {

@@ -62,7 +62,7 @@ function rowOf({ first, last, news, number }) {
         h("time", { datetime: isoOf(first.time), title: moment(first.time) }, when))),
       madeCell(JSON.stringify([first.replanned, news]), () => whatOf(first, news)),
       number > 1 ? `${number} decisions that changed nothing, the last: ${reason}` : reason,
-      seconds(last.seconds),
+      seconds(last.seconds || null),
     ],
   };
 }

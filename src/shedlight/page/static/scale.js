@@ -8,4 +8,4 @@ export function niceStep(most, lines = 3) {
   return ([1, 2, 2.5, 5, 10].find((step) => step * size >= rough) ?? 10) * size;
 }
 
-export const timeStep = (length, most) => TIMES.find((step) => length / step <= most) ?? 86400;
+export const timeStep = (length, most) => TIMES.find((step) => length / step <= most) ?? 86400 * Math.ceil(length / 86400 / most);

@@ -18,7 +18,7 @@ let spoken = "";
 export function startStatus(run) {
   setText(byId("application"), plain(run.application, 80) || "a run");
   document.title = `${plain(run.application, 60) || "a run"} – Shedlight`;
-  setText(byId("footer"), `Shedlight ${plain(run.version, 30)}${run.started == null ? "; not begun yet" : `; began ${clock(run.started)}`}${run.live ? "" : "; a recorded run"}`);
+  setText(byId("footer"), `Shedlight ${plain(run.version, 30)}${run.started == null ? "; not begun yet" : `; began ${clock(run.started)}`}${run.simulated ? "; a simulation, whose times are virtual" : run.live ? "" : "; a recorded run"}`);
 }
 
 export function updateStatus(status) {

@@ -19,6 +19,7 @@ const sinks = makeTable(byId("totals-sinks"), "Each sink. Recall is the share of
 const patterns = makeTable(byId("totals-patterns"), "Each pattern. Partial matches are those at the end.", [
   { head: "pattern", look: "text" }, number("events given"), number("complex events"), number("matching took"), number("partial matches"),
 ]);
+const FEW = 10; // so many patterns are shown at once; more are folded away
 let shown = "";
 
 export async function updateTotals(status) {
@@ -38,6 +39,7 @@ function show(totals) {
   setText(byId("totals-text"), plain(totals.summary, 1000));
   fillTable(nodes, Object.entries(totals.nodes).map(nodeRow), "No micro-batch has ended.");
   fillTable(sinks, Object.entries(totals.sinks).map(sinkRow), "There is no sink.");
+  byId("totals-more").open = Object.keys(totals.patterns).length <= FEW;
   fillTable(patterns, Object.entries(totals.patterns).map(patternRow), "No pattern was given an event.");
   const losses = [...Object.entries(totals.late).map(([name, one]) => `${plural(one, "event")} late at ${plain(name, 60)}`),
     ...Object.entries(totals.malformed).map(([name, one]) => `${plural(one, "record")} malformed in ${plain(name, 60)}`)];

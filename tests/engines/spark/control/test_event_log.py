@@ -11,10 +11,8 @@ from shedlight.control.controller import Memory
 from shedlight.control.override import Override
 from shedlight.control.planning_input import planning_input_path
 from shedlight.engines.spark.control.event_log import (
-    MAX_SHARES,
     BatchRecorder,
     RunLog,
-    decision_record,
     override_record,
 )
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
@@ -31,6 +29,7 @@ from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.engines.spark.support.atomic_file import write_atomically
 from shedlight.engines.spark.support.checkpoint import lock_checkpoint
 from shedlight.graph import Stream
+from shedlight.runlog.decisions import MAX_SHARES, decision_record
 from shedlight.runlog.follow import read_run
 from shedlight.runlog.records import (
     DecisionRecord,

@@ -5,14 +5,11 @@ so only those are logged one by one that arrive most often, or of which most is 
 """
 
 import os
-import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from shedlight.control.controller import Decision, Memory
-from shedlight.control.observation import offered_to
+from shedlight.control.controller import Memory
 from shedlight.control.planning_input import (
     planning_input_of,
     planning_input_path,
@@ -24,11 +21,7 @@ from shedlight.engines.spark.control.override_store import OverrideOutcome
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.support.atomic_file import open_private, write_atomically
 from shedlight.engines.spark.support.tolerance import FailureLog
-from shedlight.model.snapshot import ByType
 from shedlight.runlog import records
-
-MAX_SHARES = 50  # how many shares of a pattern are logged one by one
-_MAX_ALL_SHARES = 500
 
 
 class RunLog:
@@ -163,36 +156,6 @@ def pattern_records(
 _COUNTED = ("kept", "seconds", "matches", "partial_matches", "cancelled")
 
 
-def decision_record(decision: Decision, memory: Memory | None = None) -> records.DecisionRecord:
-    """Make the log record of a decision, with rates of types if the memory is given."""
-    plan = decision.plan
-    mean = None if memory is None else memory.smoothed.mean
-    most = min(MAX_SHARES, _MAX_ALL_SHARES // max(1, len(decision.shares)))
-    shares: dict[str, dict[str, float]] = {}
-    rates: dict[str, dict[str, float]] = {}
-    for stream, pattern in decision.shares.items():
-        offered = {} if mean is None else offered_to(mean, str(stream.operator))
-        labels = _order_by_shed(pattern.shares, offered)[:most]
-        shares[str(stream)] = {label: pattern.shares[label] for label in labels}
-        rates[str(stream)] = _finite({label: offered.get(label) for label in labels})
-    all_shares = sum(len(pattern.shares) for pattern in decision.shares.values())
-    return records.DecisionRecord(
-        time=decision.time or time.time(),
-        reason=decision.reason,
-        replanned=plan is not None,
-        seconds=decision.seconds,
-        loads=_finite(decision.loads),
-        statuses={name: str(health.status) for name, health in decision.health.items()},
-        advice={n: health.advice for n, health in decision.health.items() if health.advice},
-        shares=shares,
-        rates=rates,
-        omitted_shares=all_shares - sum(map(len, shares.values())),
-        sinks=_finite(decision.sinks),
-        prices={} if plan is None else _finite(plan.prices),
-        watchers={} if plan is None else {str(w.stream): w.keep for w in plan.watchers},
-    )
-
-
 def override_record(outcome: OverrideOutcome) -> records.OverrideRecord:
     """Make the log record of what became of an override."""
     return records.OverrideRecord(
@@ -201,19 +164,3 @@ def override_record(outcome: OverrideOutcome) -> records.OverrideRecord:
         weights=dict(outcome.active.weights),
         rejected=outcome.rejected,
     )
-
-
-def _finite(numbers: Mapping[str, float | None]) -> dict[str, float]:
-    """Leave out what is no number: a log has none of these."""
-    known = {name: float(number) for name, number in numbers.items() if number is not None}
-    return {name: number for name, number in known.items() if abs(number) <= records.MAX_NUMBER}
-
-
-def _order_by_shed(shares: ByType, rates: ByType) -> list[str]:
-    """Order types: those first of which most events are shed, then those that come often."""
-
-    def key(label: str) -> tuple[float, float, float, str]:
-        rate = rates.get(label, 0.0)
-        return -rate * (1 - shares[label]), -rate, shares[label], label
-
-    return sorted(shares, key=key)
