@@ -150,9 +150,19 @@ def known_names(wrong: str, known: Iterable[str], most: int = 12) -> str:
     names = sorted(set(known))
     if not names:
         return "there are none"
-    folded = {name.casefold(): name for name in names}
-    close = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.6)
     shown = ", ".join(names[:most]) + (
         f", and {len(names) - most} more" if names[most:] else ""
     )
-    return f"known: {shown}" + (f"; did you mean {folded[close[0]]!r}?" if close else "")
+    return f"known: {shown}{guess(wrong, names)}"
+
+
+def guess(wrong: str, known: Iterable[str]) -> str:
+    """Ask whether a name was meant that is much like this one; nothing if there is none.
+
+    Example:
+        >>> guess("Tripp", ["Trip", "Station"]), guess("bike", ["Trip", "Station"])
+        ("; did you mean 'Trip'?", '')
+    """
+    folded = {name.casefold(): name for name in known}
+    close = difflib.get_close_matches(wrong.casefold(), folded, n=1, cutoff=0.6)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""

@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from shedlight import __version__
+from shedlight.cli.usage_errors import Command
 from shedlight.errors import ShedlightError, missing_extra
 
 COMMANDS = {  # in the order of use; each is a function in a module of its name
@@ -43,7 +44,7 @@ class _LazyCommands(UserDict[str, Any]):
         if name in self.data and self.data[name] is None:
             function = getattr(import_module(f"shedlight.cli.{name}"), name)
             alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-            alone.command(name, short_help=COMMANDS[name])(function)
+            alone.command(name, short_help=COMMANDS[name], cls=Command)(function)
             self.data[name] = typer.main.get_command(alone)
         return self.data[name]
 

@@ -9,7 +9,7 @@ from zoneinfo import available_timezones
 
 from pydantic import BeforeValidator, WithJsonSchema
 
-from shedlight.errors import join_words, known_names
+from shedlight.errors import guess, join_words, known_names
 from shedlight.graph.application import EXAMPLE_ZONE, PERCENTILES, ShedBy, TimeUnit
 from shedlight.graph.file.problem import shorten
 from shedlight.graph.kafka import KAFKA, VALUE_FORMATS
@@ -160,7 +160,8 @@ def _choice(options: Mapping[str, _T]) -> Callable[[object], _T]:
     def read(value: object) -> _T:
         text = _text(value)
         if text.lower() not in options:
-            raise ValueError(f"must be {join_words(options)}, got {describe(text)}")
+            close = guess(str(text), map(str, options))
+            raise ValueError(f"must be {join_words(options)}, got {describe(text)}{close}")
         return options[text.lower()]
 
     return read
