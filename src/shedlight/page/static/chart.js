@@ -82,7 +82,7 @@ export function drawChart(chart, series, start, end) {
   const known = Object.keys(lines).flatMap((key) => series[key].filter((value) => value != null));
   const most = known.reduce((a, b) => Math.max(a, b), Math.max(least, (bound ?? 0) * 1.1)) || 1;
   const step = niceStep(most);
-  const top = step * Math.ceil(most / step - 1e-9);
+  const top = step * Math.max(1, Math.ceil(most / step - 1e-9));
   const x = (time) => LEFT + Math.min(1, Math.max(0, (time - start) / (end - start || 1))) * (width - LEFT - RIGHT);
   const y = (value) => HEIGHT - BOTTOM - Math.min(1, Math.max(0, value / top)) * (HEIGHT - TOP - BOTTOM);
   chart.scale = { x, y, width };

@@ -10,7 +10,7 @@ import { plain } from "./text.js";
 
 const EVERY = 2000; // milliseconds; the status does not say whether there are new ones
 const table = makeTable(byId("decisions"), "What the controller decided, newest first.", [
-  { head: "at", look: "moment" },
+  { head: "at", look: "decided" },
   { head: "what", look: "text" },
   { head: "why", look: "prose" },
   { head: "took", look: "number" },
