@@ -140,7 +140,7 @@ def _add_changes(app: FastAPI, view: RunView, access: Access) -> None:
         question: schemas.WhyRequest,
         request: Request,
         _: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-    ) -> schemas.WhyAnswer:
+    ) -> schemas.ExplanationAnswer:
         """Answer why a pattern did not match; events are in it, so this needs the token."""
         _check_token(access, request, "what is asked about events needs")
         header = view.totals.header

@@ -54,7 +54,7 @@ def report_page(run: Run) -> str:
         f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
     )
     icon = quote((STATIC / "icon.svg").read_text("utf-8"))
-    told = "".join(f"<li>{escape(text, 3000)}</li>\n" for text in sentences(run))
+    described = "".join(f"<li>{escape(text, 3000)}</li>\n" for text in sentences(run))
     head = (
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<style>{style}</style>\n"
@@ -65,7 +65,7 @@ def report_page(run: Run) -> str:
     )
     html = _STYLE.sub("", _SCRIPT.sub("", html))
     html = _ICON.sub(f'href="data:image/svg+xml,{icon}"', html)
-    html = _NOSCRIPT.sub(lambda _: f"<noscript><ul>{told}</ul></noscript>", html)
+    html = _NOSCRIPT.sub(lambda _: f"<noscript><ul>{described}</ul></noscript>", html)
     return html.replace("</head>", f"{head}</head>").replace("</body>", end)
 
 

@@ -48,7 +48,7 @@ class WhyRequest(BaseModel):
     time: Annotated[float, Field(ge=0, le=1e11, allow_inf_nan=False)] | None = None
 
 
-class WhyAnswer(BaseModel):
+class ExplanationAnswer(BaseModel):
     """Why a pattern did not match, as `shedlight why` prints it."""
 
     lines: list[str]

@@ -35,7 +35,7 @@ class WhyCommand:
 
     async def answer(
         self, request: schemas.WhyRequest, patterns: Mapping[str, str]
-    ) -> schemas.WhyAnswer:
+    ) -> schemas.ExplanationAnswer:
         """Answer a question about one of the patterns of the run.
 
         Raises:
@@ -53,7 +53,7 @@ class WhyCommand:
         async with self._lock:
             return await self._run(list(_arguments(self._paths, request)))
 
-    async def _run(self, arguments: list[str]) -> schemas.WhyAnswer:
+    async def _run(self, arguments: list[str]) -> schemas.ExplanationAnswer:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "shedlight.cli", "why", *arguments),
@@ -76,7 +76,7 @@ class WhyCommand:
                 process.kill()
         if process.returncode:
             raise RequestError(409, self._reason(err.decode("utf-8", "replace")))
-        return schemas.WhyAnswer(
+        return schemas.ExplanationAnswer(
             lines=[
                 " " * (len(line) - len(line.lstrip())) + sanitize(line, 1000)
                 for line in out.decode("utf-8", "replace")[:_MAX_ANSWER].splitlines()
@@ -84,7 +84,7 @@ class WhyCommand:
         )
 
     def _reason(self, said: str) -> str:
-        """Find out why there is no answer, without where on the machine something is."""
+        """Find out why there is no answer, without where on the computer something is."""
         folder = Path(self._paths.application or ".").parent
         text = said.replace(f"{folder}/", "").partition("shedlight: ")[2]
         return sanitize(text, 500) or "it cannot be found out; `shedlight why` says why"
