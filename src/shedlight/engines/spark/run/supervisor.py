@@ -63,10 +63,9 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop all queries, after the micro-batches that are under way."""
-        for running in self._running.values():
-            _await_batch_end(running.query)
         with suppress_jvm_stderr():
             for running in self._running.values():
+                _await_batch_end(running.query)
                 running.query.stop()
 
     def process_all(self) -> None:
@@ -188,7 +187,19 @@ class Supervisor:
 
 
 def _await_batch_end(query: StreamingQuery) -> None:
-    """Let a micro-batch end that is under way, if it does not take too long."""
+    """Let a micro-batch end that is under way, if it does not take too long.
+
+    Under load the next one begins at once: it is stopped while Spark plans it.
+    """
     over = time.monotonic() + _SHUTDOWN_GRACE_S
+    first = _last_ended(query)
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < over:
+        if _last_ended(query) != first:
+            return
         time.sleep(POLL_INTERVAL_S)
+
+
+def _last_ended(query: StreamingQuery) -> int | None:
+    """Give the number of the micro-batch that ended last."""
+    last = query.lastProgress
+    return None if last is None else int(last["batchId"])
