@@ -49,14 +49,16 @@ def shedlight(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]
 
 
 def test_the_core_needs_no_extra(tmp_path):
-    """An application from its start to a plan."""
+    """An application from its start to a plan, and the report of a run."""
     (tmp_path / "snapshot.json").write_text(SNAPSHOT)
+    (tmp_path / "log.jsonl").write_text(text(header(9.0), batch(10.0), decision(10.0)))
     for arguments in (
         ("new", "shop"),
         ("check", "shop/app.yaml"),
         ("match", "shop/app.yaml", "--limit", "1"),
         ("simulate", "shop/app.yaml", "--load", "2"),
         ("plan", "shop/app.yaml", "--snapshot", "snapshot.json"),
+        ("report", "log.jsonl"),
     ):
         done = shedlight(tmp_path, *arguments)
         assert done.returncode == 0, done.stderr

@@ -71,24 +71,20 @@ def log_records(
             relevant.setdefault(stream, set()).update(kept)
     start = run_header(application, intervals[0].start, version=version)
     yield start.model_copy(update={"simulated": True})
+    estimates = outcome.simulation.estimates
+    samples = {sink: sample_record(estimate) for sink, estimate in estimates.items()}
     decisions = iter([*outcome.decisions, None])
     decision = next(decisions)
     for number, interval in enumerate(intervals):
         for node in application.nodes:
             spent = latencies.ended[number].get(node, {})
             record = _micro_batch(application, node, number, interval, relevant)
-            yield record.model_copy(update={"latency": spent})
+            found = samples if number == len(intervals) - 1 else {}
+            yield record.model_copy(update={"latency": spent, "unshed_sample": found})
         while decision is not None and decision.time <= interval.start + interval.length:
             # how long planning took differs from one simulation to the next
             yield decision_record(decision).model_copy(update={"seconds": 0.0})
             decision = next(decisions)
-    estimates = outcome.simulation.estimates
-    if estimates:
-        found = {sink: sample_record(estimate) for sink, estimate in estimates.items()}
-        yield record.model_copy(
-            update={"events": 0, "kept": 0, "relevant_events": 0, "unshed_sample": found}
-            | {"patterns": {}, "arrived": {}, "latency": {}, "seconds": 0.0}
-        )
 
 
 def _micro_batch(
