@@ -310,7 +310,7 @@ def test_a_snapshot_that_cannot_be_used_is_waited_with():
     after, decision = decide(memory, broken)
 
     assert replace(after, latest=memory.latest) == memory
-    assert decision.reason.startswith("cannot plan yet: observation at 0 s: ")
+    assert decision.reason.startswith("no plan can be made yet: observation at 0 s: ")
     assert (decision.shares, decision.health) == (first.shares, first.health)
 
 

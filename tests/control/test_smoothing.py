@@ -85,4 +85,4 @@ def test_a_plan_of_one_observation_is_made_anew_when_more_are_alike():
     _, decisions = run(START, [TOO_MUCH] * 40)
     asked = [number for number, each in enumerate(decisions) if each.attempted]
     assert asked == [0, SmoothingSettings().settled]
-    assert "12 observations in a row were alike" in decisions[asked[1]].reason
+    assert "the load has been steady for 12 observations" in decisions[asked[1]].reason

@@ -181,7 +181,7 @@ def decide(
     try:
         model = _build_model(memory, observation)
     except SnapshotError as error:
-        return memory, _decision(memory, observation, f"cannot plan yet: {error}")
+        return memory, _decision(memory, observation, f"no plan can be made yet: {error}")
     nodes, specs = memory.application.nodes, memory.application.operators.values()
     bounded = [spec.name for spec in specs if nodes[spec.node].bound is not None]
     smoothed = smooth(memory.smoothed, observation, memory.settings.smoothing, bounded)
@@ -222,7 +222,10 @@ def _settled_reason(memory: Memory) -> str:
     is_early = averaged < memory.settings.smoothing.settled <= min(number, memory.history.since)
     if not (is_early and streams_that_shed(memory.shares)):
         return ""
-    return f"{number} observations in a row were alike, and the plan was made from {averaged}"
+    return (
+        f"the load has been steady for {number} observations, and the plan was made from only "
+        f"{averaged}"
+    )
 
 
 def _strata_reason(memory: Memory) -> str:
