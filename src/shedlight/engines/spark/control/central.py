@@ -130,7 +130,7 @@ class CentralController:
         if report.has_settled and steady - self._last_settled >= SETTLED_INTERVAL:
             self._last_settled = steady
             self._forced_reason = self._forced_reason or (
-                f"the load of {report.node} is steady again, and the plan was made while it changed"
+                f"the load of {report.node} is steady again; the plan was made while it changed"
             )
 
     def _decide(self, now: float, steady: float) -> Decision | None:

@@ -229,8 +229,8 @@ class ControlLoop:
         if settled and is_due and not self._forced_reason:
             self._last_settled = now
             self._forced_reason = (
-                f"the load of {', '.join(settled)} is steady again, and the plan was made while "
-                "it changed"
+                f"the load of {', '.join(settled)} is steady again; the plan was made while it "
+                "changed"
             )
 
     def _with_pressed_backlog(self, observation: Observation) -> Observation:
