@@ -65,7 +65,7 @@ class Supervisor:
         """Stop all queries, after the micro-batches that are under way."""
         with suppress_jvm_stderr():
             for running in self._running.values():
-                _await_batch_end(running.query)
+                await_batch_end(running.query)
                 running.query.stop()
 
     def process_all(self) -> None:
@@ -86,7 +86,7 @@ class Supervisor:
         """Stop a query, and start it with other settings."""
         _LOG.warning("%s is started again: %s", name, why)
         running = self._running[name]
-        _await_batch_end(running.query)
+        await_batch_end(running.query)
         running.query.stop()
         self._restart_query(name, running)
 
@@ -186,7 +186,7 @@ class Supervisor:
         running.restart_at = time.monotonic() + delay
 
 
-def _await_batch_end(query: StreamingQuery) -> None:
+def await_batch_end(query: StreamingQuery) -> None:
     """Let a micro-batch end that is under way, if it does not take too long.
 
     Under load the next one begins at once: it is stopped while Spark plans it.
