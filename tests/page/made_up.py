@@ -1,6 +1,7 @@
 """Logs of runs that never were: with names that mean no good, and of any size."""
 
 import random
+from typing import Any
 
 from tests.runlog.logs import batch, decision, header, text
 
@@ -45,7 +46,7 @@ class LargeRun:
 
     def __init__(self, number, nodes, seed=4):
         self._draw = random.Random(seed)
-        self._operators: dict[str, dict[str, object]] = {}
+        self._operators: dict[str, dict[str, Any]] = {}
         self._nodes = nodes
         streams: list[str] = []
         for place in range(number):
