@@ -72,9 +72,9 @@ export function chartOf(name, kind) {
 
 // Draw the series of a node from one time to another. Axes are made anew only when they
 // differ, which they do every few seconds; of a line only its path is set.
-export function drawChart(chart, series, start, end) {
+export function drawChart(chart, series, start, end, room) {
   const { lines, top: least, limit, axis } = KINDS[chart.kind];
-  const width = Math.max(220, Math.floor(chart.element.clientWidth - 2));
+  const width = Math.max(220, Math.floor(room - 2));
   const bound = limit?.(series) ?? null;
   const drawn = [series.time.length, series.time.at(-1), bound, start, end, width, series.plans.length, series.statuses.length].join();
   if (chart.series === series && chart.drawn === drawn) return;

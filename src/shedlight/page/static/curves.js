@@ -132,11 +132,12 @@ function redraw() {
   const newest = Math.max(latest?.time ?? 0, ...ends);
   const starts = [...known.values()].map(({ series }) => series.time[0] ?? newest);
   const first = Math.min(newest - 30, ...starts);
-  const span = Math.min(Number(spanPicker.value), newest - first);
-  const grain = recorded ? 1 : Math.max(1, span / 120); // the time axis moves in small steps, not with every update
+  const asked = Number(spanPicker.value);
+  const span = Math.min(asked, newest - first);
+  const grain = recorded ? 1 : Math.max(5, Math.min(asked, 10 * span) / 120); // the time axis moves in small steps, not with every update
   const end = Math.ceil(newest / grain) * grain;
   const start = Math.max(end - span, first);
-  for (const chart of charts.values()) {
-    if (known.has(chart.name) && chart.element.isConnected) drawChart(chart, known.get(chart.name).series, start, end);
-  }
+  const shown = [...charts.values()].filter((chart) => known.has(chart.name) && chart.element.isConnected);
+  const widths = shown.map((chart) => chart.element.clientWidth); // all before any is drawn, so that there is one layout
+  shown.forEach((chart, index) => drawChart(chart, known.get(chart.name).series, start, end, widths[index]));
 }

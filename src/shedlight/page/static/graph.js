@@ -15,12 +15,16 @@ import { percent } from "./numbers.js";
 
 const NARROW = 640;
 const TALL = 0.85; // of the window; a graph that is larger scrolls, or is shown whole and small
+const LARGE = 40; // cards
+const PAUSE = 1900; // milliseconds
 const home = byId("graph");
 
 let run = null;
 let picture = null;
 let latest = null;
 let drawnFor = 0;
+let updated = 0; // when the picture got its numbers last
+let timer = 0;
 
 export function startGraph(newRun) {
   run = newRun;
@@ -141,9 +145,19 @@ function highlight(key) {
   }
 }
 
+// A large graph costs most to update, and nobody reads all of it: it is every other second.
 export function updateGraph(status) {
   latest = status;
+  clearTimeout(timer);
+  const wait = picture?.isDrawn && picture.cards.size > LARGE ? updated + PAUSE - performance.now() : 0;
+  if (wait > 0) timer = setTimeout(() => fill(latest), wait);
+  else fill(status);
+}
+
+function fill(status) {
   if (!picture) return;
+  updated = performance.now();
+  picture.isDrawn = true;
   for (const [name, drawing] of picture.nodes) drawing.update(status.nodes[name] ?? {}, status.bottleneck === name);
   const rows = picture.rowsOf(status);
   const most = Math.max(1e-9, ...[...rows.values()].map((row) => row.rate ?? 0));
