@@ -352,7 +352,11 @@ def test_costs_of_another_application_are_told(simulate, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("--shedder", "best"), 2, "not one of 'global', 'local', 'random', 'utility', 'none'"),
+        (
+            ("--shedder", "best"),
+            2,
+            "cannot be chosen; known: global, local, none, random, utility",
+        ),
         ((*QUICK, "--load", "0"), 2, "--load must be above 0, got 0"),
         ((*QUICK, "--load", "-2"), 2, "--load must be above 0, got -2"),
         ((*QUICK, "--squeeze"), 2, "generated ones come at a rate: leave it out"),

@@ -62,7 +62,9 @@ def test_texts_of_a_plan_are_without_control_characters(page):
 
 def test_before_the_first_decision_there_is_no_plan(page, tmp_path):
     """It says from when on there is one."""
-    assert "is of 110; ask from then on" in page.error("/api/plan", 404, params={"time": 50})
+    assert "is of 1970-01-01 00:01:50 UTC; ask" in page.error(
+        "/api/plan", 404, params={"time": 50}
+    )
     (tmp_path / "log.jsonl").write_text(text(header(100.0)))
     page = PageClient(tmp_path / "log.jsonl")
     assert "nothing has been decided yet" in page.error("/api/plan", 404, params={"time": 50})
