@@ -187,13 +187,13 @@ class DrawnStrata(DrawnPlans):
     def _draw(self, interval: Interval | None) -> Iterator[tuple[Stream, PatternShares]]:
         for stream, shares in super()._draw(interval):
             names = interval.strata.get(str(stream.operator), ()) if interval else ()
-            strata = {name: self._draw_stratum(shares) for name in names}
+            strata = {name: draw_stratum(shares, self._rng) for name in names}
             yield stream, replace(shares, strata=strata)
 
-    def _draw_stratum(self, shares: PatternShares) -> StratumShares:
-        rng = self._rng
-        drawn = [
-            {label: rng.choice([0.0, 0.4, 0.8, 1.0]) for label in shares.shares}
-            for _ in range(3)
-        ]
-        return StratumShares(rng.choice(list(SheddingWay)), *drawn)
+
+def draw_stratum(shares: PatternShares, rng: random.Random) -> StratumShares:
+    """Draw what a pattern keeps of a stratum, in any way."""
+    drawn = [
+        {label: rng.choice([0.0, 0.4, 0.8, 1.0]) for label in shares.shares} for _ in range(3)
+    ]
+    return StratumShares(rng.choice(list(SheddingWay)), *drawn)

@@ -300,7 +300,7 @@ def _words(
     words, sample = np.zeros(len(ready.time), np.int64), chain.spec.context.sample
     for bit, stream in enumerate(keep_flags.flag_streams(chain.spec, spec)):
         mask = keep_flags._masks_by_hash(  # noqa: SLF001  # what the JVM is to do
-            chain.spec, stream, operator, ready, shares
+            chain.spec, stream, operator, ready, keep_flags.HashPlan(shares)
         )
         if bit < len(spec.outputs) and stream in sample.groups:
             keys = ready.keys[spec.patterns[stream.name].partition_by][0]

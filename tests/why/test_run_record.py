@@ -11,7 +11,7 @@ from shedlight.engines.spark.support.batch_record import BatchRecord
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
 from shedlight.engines.spark.support.read_spans import read_spans
 from shedlight.engines.tables import prepare_operator
-from shedlight.errors import InputError, StateError
+from shedlight.errors import StateError
 from shedlight.graph import Source, Stream, load_application
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, threshold
@@ -123,15 +123,8 @@ def test_a_run_that_shed_nothing_says_so(tmp_path):
     assert not any(shed(paths))
 
 
-def test_strata_and_damage_are_told(tmp_path):
-    """In which stratum a key was is not known; a plan that is gone is."""
-    paths = written(tmp_path / "strata", [row(1)], row(1))
-    plan = paths.plan("edge") / "plans" / "1.json"
-    stratum = {"way": "whole keys", "shares": {}, "of_open": {}, "of_others": {}}
-    (kept,) = json.loads(plan.read_text())
-    plan.write_text(json.dumps([{**kept, "strata": {"rest": stratum}}]))
-    with pytest.raises(InputError, match=r"shed w\.P by strata of keys"):
-        shed(paths)
+def test_damage_is_told(tmp_path):
+    """A plan that is gone."""
     paths = written(tmp_path / "gone", ROWS, LAST)
     (paths.plan("edge") / "plans" / "2.json").unlink()
     with pytest.raises(StateError, match=r"2\.json is missing; put it back as it was"):

@@ -102,6 +102,7 @@ def run(  # noqa: PLR0913  # one argument per option
     retention: ro.Retention = None,
     record_retention: ro.RecordRetention = None,
     on_start: ro.OnStartOption = None,
+    strata: ro.Strata = False,
     watch: Annotated[
         bool,
         typer.Option(
@@ -132,7 +133,7 @@ def run(  # noqa: PLR0913  # one argument per option
     if engine == "simulator":
         if page:
             raise typer.BadParameter("the simulator has no web UI; leave out --page")
-        simulate(application, duration=duration, as_json_=as_json)
+        simulate(application, duration=duration, as_json_=as_json, strata=strata)
         return
     times = {
         "trigger": trigger,
@@ -147,8 +148,10 @@ def run(  # noqa: PLR0913  # one argument per option
     read = partial(
         _read_file,
         application,
-        lambda loaded: ro.with_on_start(
-            ro.with_run_options(loaded, shards, restarts, **times), on_start
+        lambda loaded: ro.with_strata(
+            ro.with_on_start(ro.with_run_options(loaded, shards, restarts, **times), on_start),
+            strata=strata,
+            plans=not once and node is None and shedder != "none",
         ),
     )
     if watch:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from shedlight.cli.options import seconds_of
+from shedlight.cli.simulate_options import check_stratified
 from shedlight.engines.spark.session.paths import is_local
 from shedlight.graph import Application
 from shedlight.graph.file.values import read_shards, read_start
@@ -64,6 +65,16 @@ OnStartOption = Annotated[
 ]
 
 
+Strata = Annotated[
+    bool,
+    typer.Option(
+        "--strata",
+        help="Plan and shed heavy hitters, and keys that yield much or little, apart from "
+        "other keys.",
+    ),
+]
+
+
 def check_end(*, once: bool, duration: str | None, watch: bool) -> None:
     """See that a run over all that there is is asked for nothing that it cannot be."""
     asked = {"--duration": duration is not None, "--watch": watch}
@@ -78,6 +89,19 @@ def check_watch(checkpoint: str | None) -> None:
             f"--watch is for a checkpoint in a local folder, and {checkpoint} is an address; "
             "leave out --watch, or name a folder"
         )
+
+
+def with_strata(application: Application, *, strata: bool, plans: bool) -> Application:
+    """Have an application shed keys in strata, where a plan is made, if that is asked for."""
+    if not strata:
+        return application
+    if not plans:
+        raise typer.BadParameter(
+            "--strata are planned by the controller of a whole run that sheds; leave out "
+            "--strata, or --once, --node and --shedder none"
+        )
+    check_stratified(application)
+    return replace(application, run=replace(application.run, strata=True))
 
 
 def with_on_start(application: Application, text: str | None) -> Application:

@@ -72,7 +72,7 @@ def simulate(  # noqa: PLR0913  # one argument per option
         typer.Option(
             "--strata",
             help="Plan and shed heavy hitters, and keys that yield much or little, apart from "
-            "other keys. Spark does not, yet.",
+            "other keys.",
         ),
     ] = False,
     stream: Annotated[

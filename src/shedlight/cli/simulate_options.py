@@ -69,6 +69,11 @@ def check_strata(application: Application, shedder: Shedder) -> None:
             f"--strata are planned, and --shedder {shedder.value} does not plan; leave one of "
             "the two out"
         )
+    check_stratified(application)
+
+
+def check_stratified(application: Application) -> None:
+    """See that an application has keys that can be shed in strata."""
     if not find_stratified(application):
         raise InputError(
             f"no operator of {application.name!r} has strata: all its patterns must have one "

@@ -81,7 +81,7 @@ class ControlSettings:
         plan_settings: How to plan; the horizon is two intervals, whatever it says there.
         calibration: How calibration factors are learned.
         smoothing: How observations are averaged that plans are made from.
-        strata: Whether keys are shed in strata, and how these are learned; not on Spark.
+        strata: Whether keys are shed in strata, and how these are learned.
         feedback: When more is planned than a limit, where keys are shed in strata.
     """
 

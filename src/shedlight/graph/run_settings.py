@@ -32,6 +32,7 @@ class RunSettings:
         retention: For how long outboxes are kept once everybody has read them.
         record_retention: For how long it stays on record what was shed.
         on_start: What becomes of events that were stored before it began.
+        strata: Whether keys that are not alike are planned and shed apart.
     """
 
     trigger: float | None = None
@@ -43,6 +44,7 @@ class RunSettings:
     retention: float | None = None
     record_retention: float | None = None
     on_start: OnStart | None = None
+    strata: bool | None = None
 
     @property
     def given(self) -> dict[str, Any]:

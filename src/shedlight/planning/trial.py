@@ -49,10 +49,12 @@ class Trial:
 
     plans: tuple[StratumPlan, ...]  # what is kept of each stratum
     found: Mapping[SheddingWay, float]  # the share of all results that each way found
+    chosen: SheddingWay  # the way that is taken
 
     def __str__(self) -> str:
         ways = sorted(self.found.items(), key=lambda each: -each[1])
-        return "; ".join(f"{way.value}: {share:.0%}" for way, share in ways)
+        tried = "; ".join(f"{way.value}: {share:.0%}" for way, share in ways)
+        return f"{self.chosen.value} ({tried})"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,20 +152,21 @@ def try_ways(
         if best is None or candidate.results > best.results:
             best = candidate
     least = _MIN_GAIN * found[SheddingWay.WHOLE_KEYS] * total
+    way = SheddingWay.WHOLE_KEYS
     if best is None or best.results < least:
         chosen = {
             name: _keep_whole(pattern, float(share))
             for name, share in zip(history.names, shares, strict=True)
         }
     else:
-        chosen = dict(_chosen(sample, pattern, best))
+        way, chosen = best.rule.way, dict(_chosen(sample, pattern, best))
     tried = tuple(
         replace(chosen[each.name], name=each.name, rate=each.rate)
         if each.name in chosen
         else each
         for each in plans
     )
-    return Trial(tried, found)
+    return Trial(tried, found, way)
 
 
 def _sample(

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from shedlight.engines.spark.support.batch_record import BatchRecord, Row
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.found_record import FoundRecord
 from shedlight.engines.spark.support.placement import NodeContext, node_context
 from shedlight.engines.spark.support.read_spans import ReadSpans, read_spans
 from shedlight.engines.spark.support.shed_record import (
@@ -20,7 +21,6 @@ from shedlight.engines.spark.support.shed_record import (
     read_heavy,
     read_plan_shares,
 )
-from shedlight.errors import InputError
 from shedlight.graph import Application, Stream
 from shedlight.graph.topology import key_name
 from shedlight.matching.compile.matcher import Matcher
@@ -30,8 +30,10 @@ from shedlight.matching.operators.cep_operator import CepOperator, with_all_colu
 from shedlight.matching.operators.classify import EventTypes, classify
 from shedlight.matching.operators.reorder import judge_arrivals
 from shedlight.matching.permuted import row_column
+from shedlight.shedding.found_keys import NOTHING
 from shedlight.shedding.shares import PatternShares, Shares
 from shedlight.shedding.shedder import event_hashes, key_hashes, thresholds
+from shedlight.shedding.strata import EventHashes, kept_by_strata
 from shedlight.shedding.thresholds import salted_hashes
 from shedlight.why.judged_events import Shedding, ShedRows
 
@@ -48,7 +50,6 @@ def shed_rows(
     The operator is that of the pattern, the tables are the events of its inputs.
 
     Raises:
-        InputError: The pattern was shed by strata of keys.
         StateError: The record or a plan of it is damaged or gone.
     """
     spec = application.operators[str(stream.operator)]
@@ -73,6 +74,7 @@ class _Used:
     plans: Mapping[int, PatternShares]  # by number; by others nothing is shed of it
     heavy: Mapping[int, tuple[int, ...]]  # the lists of heavy hitters, by number
     context: NodeContext
+    found: FoundRecord  # what was known of keys that are shed in strata
 
 
 def _read_used(
@@ -90,14 +92,10 @@ def _read_used(
     plans = {number: each[stream] for number, each in by_number.items() if stream in each}
     if not plans:
         return None
-    if any(shares.strata for shares in plans.values()):
-        raise InputError(
-            f"the run shed {stream} by strata of keys, and in which of them a key was at a "
-            "time is not on record; ask without --checkpoint"
-        )
     heavy = {number: read_heavy(folder, number) for number in {_heavy(row) for row in rows}}
     context = node_context(application, shed_at_all)
-    return _Used(node, rows, read_active(folder), plans, heavy, context)
+    found = FoundRecord(folder / "found")
+    return _Used(node, rows, read_active(folder), plans, heavy, context, found)
 
 
 def _heavy(row: Row) -> int:
@@ -175,7 +173,10 @@ class _Decisions:
 
     def __init__(self, used: _Used, events: _Arrivals) -> None:
         self._used, self._events = used, events
-        kinds = [(row["plan"], row.get("pressure", 1.0), _heavy(row)) for row in used.rows]
+        kinds = [
+            (row["plan"], row.get("pressure", 1.0), _heavy(row), self._known(row))
+            for row in used.rows
+        ]
         distinct = list(dict.fromkeys(kinds))
         numbers = {kind: number for number, kind in enumerate(distinct)}
         self._kind = np.array([numbers[kind] for kind in kinds], np.int64)
@@ -184,15 +185,39 @@ class _Decisions:
         labels = [events.types.label(n) for n in range(len(events.types.signatures))]
         shares = [
             [_share(used.plans.get(plan), label, pressure) for label in labels]
-            for plan, pressure, _ in distinct
+            for plan, pressure, *_ in distinct
         ]
+        self._distinct = distinct
         self._shares = np.array(shares).reshape(len(distinct), len(labels))
         self._thresholds = thresholds(self._shares)
         by_key = {number: each.by_key for number, each in used.plans.items()}
-        self._by_key = np.array([by_key.get(plan, False) for plan, _, _ in distinct])
-        self._heavy = [heavy for _, _, heavy in distinct]
+        self._by_key = np.array([by_key.get(plan, False) for plan, *_ in distinct])
+        self._heavy = [heavy for _, _, heavy, _ in distinct]
         self._hashes = {by_key: _hashes(used, events, by_key) for by_key in {*self._by_key}}
         self._sampled = {heavy: _sampled(used, events, heavy) for heavy in {*self._heavy}}
+
+    def _known(self, row: Row) -> int:
+        """Number what was known of keys, if a plan sheds them in strata."""
+        plan = self._used.plans.get(row["plan"])
+        return int(row.get("found", 0)) if plan is not None and plan.strata else 0
+
+    def _by_strata(self, kind: int, rows: Array) -> Array | None:
+        """Say which events a plan keeps by their strata; None: it does not know any."""
+        number, pressure, _, known = self._distinct[kind]
+        plan = self._used.plans.get(number)
+        if plan is None or not plan.strata:
+            return None
+        used, events = self._used, self._events
+        name = events.stream.name
+        found = used.found.read(known).get(str(events.stream.operator), NOTHING)
+        hashes = EventHashes(
+            _keys(events)[rows],
+            _hashes(used, events, True)[rows],  # noqa: FBT003
+            _hashes(used, events, False)[rows],  # noqa: FBT003
+            found.opened(name),
+        )
+        shares, numbers = plan.lower_by(pressure), events.numbers[rows]
+        return kept_by_strata(shares, found.table, events.types, numbers, hashes).mask
 
     def shed(self, places: Array, rows: Array) -> Array:
         """Say which events were shed, each by the micro-batch at its place."""
@@ -206,6 +231,11 @@ class _Decisions:
             mine = np.array([each == heavy for each in self._heavy])[kinds]
             sampled[mine] = chosen[rows[mine]]
         kept = (self._shares[kinds, numbers] >= 1) | (hashes < self._thresholds[kinds, numbers])
+        for kind in np.unique(kinds).tolist():
+            mine = np.flatnonzero(kinds == kind)
+            by_strata = self._by_strata(kind, rows[mine])
+            if by_strata is not None:
+                kept[mine] = by_strata
         return ~(kept | sampled)
 
     def describe(self, place: int, batch: int, number: int, is_certain: int) -> Shedding:

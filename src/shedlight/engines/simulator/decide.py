@@ -141,9 +141,10 @@ class Decider:
         self, ready: ReadyBatch, stream: Stream, shares: PatternShares, known: dict[str, Array]
     ) -> KeepDecision:
         """Say what a pattern keeps by its shares, of all keys or of strata of them."""
-        hashes = self._hashes(ready, stream, shares, known)
         if not shares.strata:
+            hashes = self._hashes(ready, stream, shares, known)
             return kept_events(shares, ready.types, ready.numbers, hashes)
+        hashes = self._hashes(ready, stream, PatternShares({}, by_key=True), known)
         keys = ready.keys[self._spec.patterns[stream.name].partition_by][0]
         by_event = self._hashes(ready, stream, PatternShares({}), known)
         opened = self.open_keys.get(stream.name, KeyBitmap())

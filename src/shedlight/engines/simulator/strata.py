@@ -15,18 +15,12 @@ from shedlight.engines.simulator.history import HistoryRecorder
 from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.graph import Application
 from shedlight.graph.strata import find_stratified
-from shedlight.graph.topology import longest_windows, readers
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.classify import gather
 from shedlight.model.sampled.key_history import KeyHistory
-from shedlight.shedding.heavy_hitters import RecentWork
-from shedlight.shedding.key_yields import KeyYields
+from shedlight.shedding.key_knowledge import know_keys
 from shedlight.shedding.shedder import event_hashes
 from shedlight.shedding.stratum_shares import StrataTable
-from shedlight.shedding.thresholds import END
-
-_NO_WINDOW = 60_000_000  # stands for that of patterns of one event, in microseconds
-_AGING = 0.98  # what an event of a key says of its yield a window later
 
 
 @dataclass(slots=True, eq=False)
@@ -43,21 +37,11 @@ class StrataTracker:
 
     def __init__(self, application: Application) -> None:
         self.operators = find_stratified(application)  # with the names of their keys
-        self._work = dict.fromkeys(self.operators.values(), RecentWork())
-        self._tables = dict.fromkeys(self.operators.values(), StrataTable())
+        self._keys = know_keys(application, self.operators)
         self._counts = {name: _Counts() for name in self.operators}
-        self._yields = dict.fromkeys(self.operators.values(), KeyYields())
-        windows = longest_windows(application)
-        self._windows = {key: windows.get(key, _NO_WINDOW) for key in self._work}
-        # keys of patterns that only sinks read: what others yield in the end is not known
-        self._classed = set(self._work) - {
-            key
-            for name, key in self.operators.items()
-            if any(readers(application, each) for each in application.operators[name].outputs)
-        }
-        self._times: dict[str, int] = {}  # the event time until which yields were aged
         self._recorders = {
-            name: HistoryRecorder(self._windows[key]) for name, key in self.operators.items()
+            name: HistoryRecorder(self._keys[key].window)
+            for name, key in self.operators.items()
         }
 
     @property
@@ -68,7 +52,7 @@ class StrataTracker:
     def table(self, operator: str) -> StrataTable:
         """Give the strata of the keys of an operator."""
         key = self.operators.get(operator)
-        return StrataTable() if key is None else self._tables[key]
+        return StrataTable() if key is None else self._keys[key].table
 
     def count(self, server: Server, batch: ServiceBatch) -> None:
         """Count a batch of an operator, after it was matched."""
@@ -77,33 +61,23 @@ class StrataTracker:
             return
         ready, labels = batch.ready, server.decider.labels(batch.ready)
         hashes = next(iter(ready.keys.values()))[0]
-        table, counts = self._tables[key], self._counts[server.spec.name]
+        table, counts = self._keys[key].table, self._counts[server.spec.name]
         strata, names = table.find(hashes), table.names
         _count(counts.arrivals, names, strata, labels, ready.numbers)
         ids = event_hashes(ready.table, server.operator.ids)
         self._recorders[server.spec.name].add(ready, ids, strata - len(table.heavy), names)
-        self._age_yields(key, ready.watermark)
+        keys = self._keys[key].age(ready.watermark)
         for stream in server.spec.outputs:
             relevant = gather(server.decider.relevant(ready)[stream.name], ready.numbers)
-            self._work[key] = self._work[key].add(hashes[relevant])
             kept = batch.decided.masks[stream.name]
             mine = counts.kept.setdefault(stream.name, {})
             _count(mine, names, strata[kept], labels, ready.numbers[kept])
             results = server.result_keys.get(stream.name, np.zeros(0, np.int64))
-            added = self._yields[key].add(hashes[relevant], hashes[kept], results)
-            self._yields[key] = added
+            keys = keys.add(hashes[relevant], hashes[kept], results)
             numbers = np.bincount(table.find(results), minlength=len(names)).tolist()
             by_name = dict(zip(names, numbers, strict=True))
             counts.outputs.setdefault(stream.name, Counter()).update(by_name)
-
-    def _age_yields(self, key: str, time: int) -> None:
-        """Let yields age by the event time that has passed, in windows."""
-        before = self._times.get(key)
-        if before is not None and before < time < END:
-            windows = (time - before) / self._windows[key]
-            self._yields[key] = self._yields[key].age(_AGING**windows)
-        if time < END:
-            self._times[key] = time
+        self._keys[key] = keys
 
     def take(self) -> Mapping[str, Mapping[str, StratumCounts]]:
         """Give the counts of an interval, and begin the next with new heavy hitters."""
@@ -118,14 +92,9 @@ class StrataTracker:
                     {p: by_name.get(stratum, {}) for p, by_name in counts.kept.items()},
                     {p: by_name.get(stratum, 0) for p, by_name in counts.outputs.items()},
                 )
-                for stratum in self._tables[key].names
+                for stratum in self._keys[key].table.names
             }
-        for key, work in self._work.items():
-            before = self._tables[key].heavy
-            heavy = work.heavy_hitters(before)
-            classes = self._yields[key].classes() if key in self._classed else {}
-            self._tables[key] = StrataTable.of(heavy, classes)
-            self._work[key] = work.age()
+        self._keys = {key: known.renew() for key, known in self._keys.items()}
         return taken
 
 

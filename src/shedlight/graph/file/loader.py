@@ -223,7 +223,7 @@ def _run(settings: st.RunFileSettings | None) -> RunSettings:
     if settings is None:
         return RunSettings()
     given = settings.model_dump()
-    counts = {name: given.pop(name) for name in ("shards", "restarts", "on_start")}
+    counts = {name: given.pop(name) for name in ("shards", "restarts", "on_start", "strata")}
     times = {name: None if time is None else time / 1e6 for name, time in given.items()}
     return RunSettings(**times, **counts)
 

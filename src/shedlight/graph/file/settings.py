@@ -220,6 +220,9 @@ class RunFileSettings(StrictSettings):
     on_start: Start | None = Field(
         None, description="what becomes of events that were stored before it began"
     )
+    strata: Flag | None = Field(
+        None, description="whether keys that are not alike are planned and shed apart"
+    )
 
 
 class ChannelSettings(StrictSettings):

@@ -37,6 +37,7 @@ from shedlight.engines.spark.control.override_store import (
     OverrideWatcher,
     next_override,
 )
+from shedlight.engines.spark.control.strata_tracker import StrataTracker
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.tolerance import FailureLog
@@ -63,7 +64,7 @@ class ControlLoop:
 
     Without settings they are those for micro-batches. Callbacks are given every decision and
     every override, applied or rejected. Its `memory` is what the controller remembers. Without
-    timing, time is what micro-batches say.
+    timing, time is what micro-batches say; without `strata` all keys are alike.
     """
 
     def __init__(  # noqa: PLR0913  # as many as there are choices
@@ -76,11 +77,11 @@ class ControlLoop:
         overrides: OverrideWatcher | None = None,
         on_override: Callable[[OverrideOutcome], None] | None = None,
         timing: LoopTiming | None = None,
+        strata: StrataTracker | None = None,
     ) -> None:
+        self._strata = strata
         self._application, self._on_decision = application, on_decision
         self._overrides, self._on_override, self._forced_reason = overrides, on_override, ""
-        if settings is not None and settings.strata.enabled:
-            raise ValueError("Spark sheds all keys alike: leave `strata` of the settings off")
         self._timing = timing or LoopTiming(clock=None)
         self.memory = Memory(
             application=application, settings=settings or micro_batch_settings()
@@ -139,6 +140,7 @@ class ControlLoop:
     def on_micro_batch(self, batch: MicroBatchReport) -> Decision | None:
         """Take a micro-batch; give the decision, if there was one to make."""
         node = self._nodes[batch.node]
+        batch = self._follow_keys(batch)
         node.add(batch)
         if self.is_held:
             self._publish_pressure(batch, 1.0)
@@ -155,6 +157,16 @@ class ControlLoop:
                 pressure = node.update_pressure(batch, self._spec(batch.node))
         self._publish_pressure(batch, pressure)
         return self._decide(batch.end, now)
+
+    def _follow_keys(self, batch: MicroBatchReport) -> MicroBatchReport:
+        """Learn of keys that are shed in strata; give a micro-batch with counts of them."""
+        if self._strata is None:
+            return batch
+        name, node = batch.node, self._nodes[batch.node]
+        with self._failures.tolerate(f"following the keys of node {name}", _PLAN_STAYS):
+            batch = self._strata.add(batch)
+            self.adopt(name, self._strata.update_plan(name, node.active, batch))
+        return batch
 
     def _spec(self, name: str) -> Node:
         """Give what is asked of a node, by overrides too."""
@@ -198,6 +210,8 @@ class ControlLoop:
             decision = self._make_decision(windows, time)
         if decision is None:
             self.memory = memory  # as if there had been no observation
+        if self._strata is not None and decision is not None:
+            self._strata.renew()
         for name, window in windows.items():
             self._nodes[name].on_observed(window)
         self._last_decision = now
@@ -209,7 +223,9 @@ class ControlLoop:
         self, windows: Mapping[str, ObservationWindow], time: float
     ) -> Decision | None:
         """Have the controller decide, and activate what it planned."""
-        observation = self._with_pressed_backlog(observation_of(windows, time))
+        histories = None if self._strata is None else self._strata.histories
+        observation = observation_of(windows, time, histories)
+        observation = self._with_pressed_backlog(observation)
         self.memory, decision = decide(
             self.memory, observation, forced_reason=self._forced_reason
         )

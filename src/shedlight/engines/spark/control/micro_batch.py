@@ -6,7 +6,9 @@ from datetime import datetime
 
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from shedlight.control.observation import StratumObservation
 from shedlight.engines.spark.shed.sample_sql import read_keys
+from shedlight.engines.spark.shed.strata_sql import KeyEvents, read_key_events
 from shedlight.engines.spark.source.arrival import ARRIVED, ArrivalStats, read_arrival_stats
 from shedlight.engines.spark.source.dead_letter import MALFORMED_ROWS
 from shedlight.engines.spark.step.metrics import METRICS, METRICS_JSON, ShardMetrics
@@ -29,6 +31,8 @@ class MicroBatchReport:
         malformed: How many records of each source were malformed and left out.
         keys: The hashes of keys that were looked at, by group of patterns with a key in common.
         unshed_sample: What the unshed sample says of sinks so far, now and then.
+        key_events: What was looked at of keys that are shed in strata, by operator.
+        strata: How many events and results strata of keys had, by operator.
     """
 
     node: str
@@ -41,6 +45,8 @@ class MicroBatchReport:
     malformed: Mapping[str, int] = field(default_factory=dict)
     keys: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     unshed_sample: Mapping[str, SinkEstimate] = field(default_factory=dict)
+    key_events: Mapping[str, KeyEvents] = field(default_factory=dict)
+    strata: Mapping[str, Mapping[str, StratumObservation]] = field(default_factory=dict)
 
     @property
     def end(self) -> float:
@@ -130,6 +136,7 @@ def read_report(
             if name.startswith(MALFORMED_ROWS)
         },
         keys=read_keys(rows.values()),
+        key_events=read_key_events(rows.values()),
     )
 
 

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.stratum_rates import strata_rates
 from shedlight.engines.spark.control.type_counts import count_types
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.step.metrics import of_pattern
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import Stream
 from shedlight.matching.compile.type_labels import OTHER
+from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.model.snapshot import MicroBatchCosts
 from shedlight.model.spark_costs import Costs
 
@@ -78,7 +80,11 @@ def _work(window: ObservationWindow) -> float:
     return _busy(window) + reading / window.span
 
 
-def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Observation:
+def observation_of(
+    nodes: Mapping[str, ObservationWindow],
+    time: float,
+    key_histories: Mapping[str, KeyHistory] | None = None,
+) -> Observation:
     """Make the observation of all nodes that have run micro-batches."""
     arrivals: dict[str, dict[Stream, dict[str, float]]] = {}
     kept, outputs, seconds = {}, {}, {}
@@ -109,6 +115,12 @@ def observation_of(nodes: Mapping[str, ObservationWindow], time: float) -> Obser
             for name, window in nodes.items()
         },
         transport={name: window.costs.carrying for name, window in nodes.items()},
+        strata={
+            operator: strata
+            for window in nodes.values()
+            for operator, strata in strata_rates(window.batches, window.span).items()
+        },
+        key_histories=key_histories or {},
     )
 
 

@@ -83,10 +83,9 @@ class SampleTracker:
         for shard in report.shards:
             for name, counted in shard.samples.items():
                 self._counted[name, shard.shard] = counted
-        most = max((stats.number for stats in report.arrived.values()), default=0)
-        if most:
-            share = min(MAX_LOOKED_AT, KEYS_PER_BATCH / most)
-            self._looked_at[report.node] = round(share, 6)
+        share = wanted_share(report)
+        if share is not None:
+            self._looked_at[report.node] = share
         if 0 <= report.end - self._estimated.get(report.node, -INTERVAL) < INTERVAL:
             return report  # if the clock was set back, it is time
         self._estimated[report.node] = report.end
@@ -94,9 +93,7 @@ class SampleTracker:
 
     def update_plan(self, node: str, active: ActivePlan, heavy: int | None) -> ActivePlan:
         """Have a node look at as many keys as are wanted, and leave out a new list of them."""
-        share = self._looked_at.get(node, active.looked_at)
-        if active.looked_at / 2 <= share <= active.looked_at * 2:
-            share = active.looked_at
+        share = steady_share(active.looked_at, self._looked_at.get(node))
         return replace(active, heavy=active.heavy if heavy is None else heavy, looked_at=share)
 
     def estimates(self, node: str, seed: int) -> Mapping[str, SinkEstimate]:
@@ -125,6 +122,17 @@ class SampleTracker:
             heavy_work=work.share_of(work.dropped),
             heavy_results=sum(each.heavy for each in counted),
         )
+
+
+def wanted_share(report: MicroBatchReport) -> float | None:
+    """Say of which share of a node's events keys are to be looked at; None: nothing came."""
+    most = max((stats.number for stats in report.arrived.values()), default=0)
+    return round(min(MAX_LOOKED_AT, KEYS_PER_BATCH / most), 6) if most else None
+
+
+def steady_share(active: float, wanted: float | None) -> float:
+    """Give the share that is wanted if it is another by far, else the active one."""
+    return active if wanted is None or active / 2 <= wanted <= active * 2 else wanted
 
 
 def _joined(counted: Iterable[SampleMetrics]) -> SampleCounts:

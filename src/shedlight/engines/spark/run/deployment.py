@@ -67,6 +67,7 @@ from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Application, Source, Stream, with_schemas
 from shedlight.graph.kafka import KAFKA, TOPIC
 from shedlight.graph.part import part_of
+from shedlight.graph.strata import find_stratified
 from shedlight.graph.topology import selected_key
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.compile.matcher import BEGAN
@@ -97,7 +98,8 @@ class Deployment:
     cores; one that goes on has those that it had (`divide.py` changes them).
     If it `starts_small`, sources let little into the first micro-batches of nodes. A checkpoint
     that begins leaves out what arrived before `skip_until`, in seconds since 1970. One whose
-    application has changed has another `record`, once it is asked to `begin`.
+    application has changed has another `record`, once it is asked to `begin`. With `strata`,
+    keys may be shed in them.
 
     Attributes:
         application: With the columns of its sources.
@@ -126,6 +128,7 @@ class Deployment:
         skip_until: float | None = None,
         node: str | None = None,
         record: CheckpointRecord | None = None,
+        strata: bool = False,
     ) -> None:
         check_pyspark()
         check_workers(spark)
@@ -161,8 +164,10 @@ class Deployment:
         )
         self._keep_beginning()
         self.readers = outbox_readers(self.own, self.chains, self.paths, self.frames)
-        context = node_context(self.application, shares)
-        self.context = replace(context, versions=self.record.versions)
+        self.context = replace(
+            node_context(self.application, shares), versions=self.record.versions
+        )
+        self._strata = find_stratified(self.application) if strata else {}
         self.nodes: dict[str, NodeQuery] = {}
         for name in self.chains:
             self.nodes[name] = self._build_query(name)
@@ -245,7 +250,12 @@ class Deployment:
             for chain, before in zip(chains, earlier[node], strict=True)
         )
         return node_query(
-            self._spark, built, inputs, self.context, self.paths.node_folders(node)
+            self._spark,
+            built,
+            inputs,
+            self.context,
+            self.paths.node_folders(node),
+            self._strata,
         )
 
     def _read_outbox_of(self, node: str) -> DataFrame:

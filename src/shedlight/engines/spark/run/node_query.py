@@ -1,7 +1,7 @@
 """The query of a node: from its inputs to what its shards emit."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -103,14 +103,16 @@ def node_query(
     inputs: Mapping[Stream, InputStream],
     context: NodeContext,
     folders: NodeFolders,
+    strata: Container[str] = (),
 ) -> NodeQuery:
-    """Write the query of a node."""
-    catalogs = type_catalogs(chains)
+    """Write the query of a node, some of whose operators may shed their keys in strata."""
+    catalogs = type_catalogs(chains, strata)
     shedding = [
         name for chain in chains for name in keep_sql.tabulate_plan(chain, catalogs, {})
     ]
     sampled = keep_sql.sampled_patterns(chains, catalogs)
-    plan = read_plan(spark, folders.plan, shedding, sampled) if shedding else None
+    stratified = keep_sql.stratified_patterns(chains, catalogs)
+    plan = read_plan(spark, folders.plan, shedding, sampled, stratified) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
     slots = _slots(chains)

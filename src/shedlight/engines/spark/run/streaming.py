@@ -12,7 +12,7 @@ a core.
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Self
 
@@ -25,11 +25,12 @@ from shedlight.control.controller import ControlSettings, Decision
 from shedlight.engines.spark.control.activity import LoopTiming
 from shedlight.engines.spark.control.kafka_links import NodeLink
 from shedlight.engines.spark.control.latest_times import with_latest
-from shedlight.engines.spark.control.loop import ControlLoop
+from shedlight.engines.spark.control.loop import ControlLoop, micro_batch_settings
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.control.remote_loop import RemoteLoop
 from shedlight.engines.spark.control.sample_tracker import build_tracker, follow_sample
+from shedlight.engines.spark.control.strata_tracker import StrataTracker
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.outbox.writers import Writer
@@ -95,6 +96,8 @@ class Options:
         on_start: What becomes of events that were stored before it began: they are shed as
             bounds ask for, or all matched before bounds count, or skipped if the checkpoint is
             new.
+        strata: Whether keys that are not alike are planned and shed apart, by the controller;
+            not where a node runs alone.
     """
 
     shares: Shares | None = None
@@ -109,6 +112,7 @@ class Options:
     retention: float = 120.0
     record_retention: float = 7 * 86400.0
     on_start: OnStart = OnStart.SHED
+    strata: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +256,19 @@ class Live:
             skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
             record=record,
             node=self._node,
+            strata=self._sheds_strata,
         )
         if not is_earlier:  # before it is on record that the application has changed
             self._columns = FileColumns(deployment.own)
             self._columns.check()
         return deployment
+
+    @property
+    def _sheds_strata(self) -> bool:
+        """Whether keys are shed in strata."""
+        options, settings = self._options, self._options.settings
+        is_asked = options.strata or (settings is not None and settings.strata.enabled)
+        return is_asked and options.shares is None and self._node is None
 
     def _control_loop(self, folder: StoredPath, node: str | None) -> ControlLoop:
         timing = LoopTiming(
@@ -272,14 +284,19 @@ class Live:
             return RemoteLoop(
                 deployment.application, node, planned, self._link, taken, timing=timing
             )
+        settings, tracker = self._options.settings or micro_batch_settings(), None
+        if self._sheds_strata:
+            settings = replace(settings, strata=replace(settings.strata, enabled=True))
+            tracker = StrataTracker(deployment.application, deployment.nodes)
         return ControlLoop(
             deployment.application,
             deployment.nodes,
-            self._options.settings,
+            settings,
             on_decision=self._listener.on_decision,
             overrides=OverrideWatcher(folder),
             on_override=self._listener.on_override,
             timing=timing,
+            strata=tracker,
         )
 
     def __enter__(self) -> Self:

@@ -15,9 +15,35 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
-from shedlight.engines.spark.shed.plan_column import Limits, SampledPatterns
+from shedlight.engines.spark.shed.plan_column import (
+    Limits,
+    SampledPatterns,
+    StratifiedPatterns,
+    found_name,
+)
 from shedlight.engines.spark.shed.sample_sql import key_columns, with_looked_at, with_sample
-from shedlight.engines.spark.shed.shed_operator import LIMITS, ShedOperator, shed_operators
+from shedlight.engines.spark.shed.shed_operator import (
+    CELL,
+    LIMITS,
+    ShedOperator,
+    shed_operators,
+)
+from shedlight.engines.spark.shed.strata_limits import (
+    ALWAYS,
+    BY_KEY,
+    MAX_STRATA,
+    OF_OPEN,
+    OF_OTHERS,
+    CellLayout,
+)
+from shedlight.engines.spark.shed.strata_sql import (
+    FOUND_KEYS,
+    KEY,
+    found_sql,
+    strata_columns,
+    with_cells,
+    with_history,
+)
 from shedlight.engines.spark.shed.type_catalog import Catalogs
 from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql, type_sql
 from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_arrivals
@@ -113,6 +139,20 @@ def sampled_patterns(
     return {shed.spec.name: shed.sampled for shed in operators if shed.sampled}
 
 
+def stratified_patterns(
+    chains: Iterable[ChainRuntime], catalogs: Catalogs
+) -> dict[str, StratifiedPatterns]:
+    """Find the operators whose keys are shed in strata."""
+    operators = (shed for chain in chains for shed in shed_operators(chain, catalogs))
+    return {
+        shed.spec.name: StratifiedPatterns(
+            shed.spec.outputs, shed.catalog.labels, tuple(shed.relevant), shed.layout
+        )
+        for shed in operators
+        if shed.layout is not None
+    }
+
+
 def add_keep_flags_and_filter(
     chain: ChainRuntime,
     catalogs: Catalogs,
@@ -155,14 +195,22 @@ def _with_type(
     """Add the type of each event, and observe how many there are of each, and some keys."""
     if shed.catalog.is_numbered:
         frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(shed.operator)} AS INT)"))
+    if shed.layout is not None and plan is not None:
+        frame = with_cells(frame, shed, plan)
     if ARRIVAL not in frame.columns:
         return frame
     name, time = arrivals_name(shed.spec.name, stream), shed.chain.inputs[stream][0].time
     keys: list[Column] = []
-    if plan is not None and shed.spec.name in plan and shed.sampled:
+    types = len(shed.catalog.labels) or None
+    if plan is not None and shed.spec.name in plan and (shed.sampled or shed.layout):
         frame = with_looked_at(frame, shed, plan[shed.spec.name].scalar())
         keys = key_columns(shed)
-    return observe_arrivals(frame, name, time, len(shed.catalog.labels) or None, keys)
+    if shed.layout is None or plan is None:
+        return observe_arrivals(frame, name, time, types, keys)
+    frame = with_history(frame, plan[shed.spec.name].scalar())
+    keys += strata_columns(shed, time)
+    cells = MAX_STRATA * len(shed.catalog.labels)
+    return observe_arrivals(frame, name, time, cells, keys, number_of_type=CELL)
 
 
 def _with_keep_flags(
@@ -176,7 +224,10 @@ def _with_keep_flags(
         return frame, "true"
     if plan is not None and shed.has_shares:
         frame = frame.withColumn(LIMITS, plan[shed.spec.name].scalar())
-        frame = _with_planned_flags(frame, shed, stream)
+        if shed.layout is None:
+            frame = _with_planned_flags(frame, shed, stream)
+        else:
+            frame = _with_flags_by_strata(frame, shed, shed.layout, stream, plan)
         if any(shed.counts_events):
             return frame, "true"  # what is not kept is counted all the same
         return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
@@ -198,6 +249,14 @@ def _with_planned_flags(frame: DataFrame, shed: ShedOperator, stream: Stream) ->
         f"{1 << number % WORD}L, 0L)"
         for number, text in enumerate(needed)
     ]
+    return _with_words(frame, shed, bits, hashes)
+
+
+def _with_words(
+    frame: DataFrame, shed: ShedOperator, bits: Sequence[str], hashes: dict[str, Column]
+) -> DataFrame:
+    """Put flags together: of what is kept anyway, by hashes, and for the unshed sample."""
+    limit = shed.limit_sql
     frame, of_sample = with_sample(frame, shed)
     flags = {}
     for number, arrow_type in enumerate(flag_types(len(bits))):
@@ -208,6 +267,41 @@ def _with_planned_flags(frame: DataFrame, shed: ShedOperator, stream: Stream) ->
         column = F.expr(" | ".join(word)).cast(from_arrow_type(arrow_type))
         flags[shed.flags[number]] = column
     return frame.withColumns(hashes).withColumns(flags).drop(LIMITS, *hashes, *of_sample)
+
+
+def _with_flags_by_strata(
+    frame: DataFrame, shed: ShedOperator, layout: CellLayout, stream: Stream, plan: Limits
+) -> DataFrame:
+    """Add which patterns keep each event by the limits of its stratum."""
+    time, limit = shed.chain.inputs[stream][0].time, shed.limit_sql
+    schema, key = schema_of(shed.operator.schema), shed.key
+    epoch = EPOCH_WINDOWS * shed.chain.context.windows.get(key_name(key), 1)
+    ids = [Attribute("", (name,)) for name in shed.operator.ids]
+    is_asked = f"{limit(layout.undecided)} = 0L"
+    by_key, by_event = hash_sql(key, schema, _epoch_sql(time, epoch)), hash_sql(ids, schema)
+    hashes = {
+        _BY_KEY: F.expr(f"IF({is_asked}, 0L, {by_key})"),
+        _BY_EVENT: F.expr(f"IF({is_asked}, 0L, {by_event})"),
+    }
+    found, below, bits = found_sql(shed), {}, []
+    for number, output in enumerate(shed.flag_streams):
+        first, name = layout.below(number), f"#below{number}"
+        others, opened = limit(first + OF_OTHERS), limit(first + OF_OPEN)
+        is_open = found.is_open(shed.spec.outputs.index(output))
+        below[name] = F.expr(
+            f"IF({others} = {opened}, {others}, IF({is_open}, {opened}, {others}))"
+        )
+        kept = (
+            f"{quote_name(_BY_KEY)} < {limit(first + BY_KEY)} OR "
+            f"{quote_name(_BY_EVENT)} < {quote_name(name)} OR {quote_name(name)} = {ALWAYS}L"
+        )
+        bits.append(f"IF({kept}, {1 << number % WORD}L, 0L)")
+    frame = frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
+    frame = frame.withColumns(below).drop(FOUND_KEYS)
+    return _with_words(frame, shed, bits, hashes).drop(*below, CELL, KEY)
+
+
+_BY_KEY, _BY_EVENT = "#by key", "#by event"
 
 
 def _hash_sql(shed: ShedOperator, stream: Stream, time: str) -> str:

@@ -22,9 +22,18 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from shedlight.engines.spark.shed import jvm_callback
+from shedlight.engines.spark.shed.strata_limits import (
+    CellLayout,
+    all_limits,
+    cell_limits,
+    cell_shares,
+    found_numbers,
+)
 from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
 from shedlight.engines.spark.support.storage import StoredPath
+from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
+from shedlight.shedding.found_keys import NOTHING
 from shedlight.shedding.shedder import threshold, thresholds
 from shedlight.shedding.unshed_sample import choose_keys
 
@@ -52,22 +61,84 @@ class SampledPatterns:
 Sampled = Mapping[str, SampledPatterns]  # of operators that have any
 
 
+@dataclass(frozen=True, slots=True)
+class StratifiedPatterns:
+    """The patterns of an operator whose keys are shed in strata; it may travel to a worker."""
+
+    streams: tuple[Stream, ...]
+    labels: tuple[str, ...]  # of event types, by number
+    relevant: tuple[tuple[bool, ...], ...]  # whether each pattern can take events of a type
+    layout: CellLayout
+
+
 def read_plan(
     spark: SparkSession,
     folder: StoredPath,
     operators: Sequence[str],
     sampled: Sampled | None = None,
+    strata: Mapping[str, StratifiedPatterns] | None = None,
 ) -> Limits:
     """Read the active plan, micro-batch by micro-batch."""
-    each = {name: (sampled or {}).get(name) for name in operators}
+    answers = dict(_answers(folder, operators, sampled or {}, strata or {}))
     if not jvm_callback.supports_jvm_callback(spark):
-        return _read_by_job(spark, folder, each)
-    answers = {
-        name: partial(_batch_limits, folder, name, patterns) for name, patterns in each.items()
-    }
+        return _read_by_job(spark, answers)
     return {
         name: jvm_callback.jvm_computed_array(spark, answer) for name, answer in answers.items()
     }
+
+
+def found_name(operator: str) -> str:
+    """Name what is known of the keys of an operator, next to its limits."""
+    return f"keys of {operator}"
+
+
+_BatchAnswer = Callable[[int], jvm_callback.Numbers]  # by the id of a micro-batch
+
+
+def _answers(
+    folder: StoredPath,
+    operators: Iterable[str],
+    sampled: Sampled,
+    strata: Mapping[str, StratifiedPatterns],
+) -> Iterator[tuple[str, _BatchAnswer]]:
+    for name in operators:
+        if name in strata:
+            patterns = strata[name]
+            yield (
+                name,
+                partial(_strata_limits, folder, name, patterns, sampled.get(name)),
+            )
+            yield found_name(name), partial(_found_numbers, folder, name, patterns)
+        else:
+            yield name, partial(_batch_limits, folder, name, sampled.get(name))
+
+
+def _strata_limits(
+    folder: StoredPath,
+    operator: str,
+    patterns: StratifiedPatterns,
+    sampled: SampledPatterns | None,
+    batch: int,
+) -> jvm_callback.Numbers:
+    plans = PlanStore(folder)
+    plan = plans.plan_for_batch(batch)
+    shares, names = plans.shares(plan), plans.found(plan).get(operator, NOTHING).table.names
+    kept = [
+        cell_shares(shares.get(stream), names, patterns.labels, relevant)
+        for stream, relevant in zip(patterns.streams, patterns.relevant, strict=True)
+    ]
+    cells = cell_limits(kept, patterns.layout, sampled.by_key if sampled else ())
+    heavy = np.array(plans.heavy(plan), np.int64)
+    heavy = heavy[choose_keys(heavy, sampled.share)] if sampled else heavy[:0]
+    return all_limits(cells, plan.looked_at, plan.history, heavy)
+
+
+def _found_numbers(
+    folder: StoredPath, operator: str, patterns: StratifiedPatterns, batch: int
+) -> jvm_callback.Numbers:
+    plans = PlanStore(folder)
+    found = plans.found(plans.plan_for_batch(batch)).get(operator, NOTHING)
+    return found_numbers(found, [stream.name for stream in patterns.streams])
 
 
 def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
@@ -95,14 +166,12 @@ def _batch_limits(
     return np.concatenate([limits, [threshold(plan.looked_at)], heavy])
 
 
-def _read_by_job(
-    spark: SparkSession, folder: StoredPath, operators: Mapping[str, SampledPatterns | None]
-) -> Limits:
-    names = list(operators)
+def _read_by_job(spark: SparkSession, answers: Mapping[str, _BatchAnswer]) -> Limits:
+    names = list(answers)
 
     def read(batches: Batches) -> Iterator[pa.RecordBatch]:
         for _ in batches:
-            rows = [[_batch_limits(folder, n, operators[n], batch_id())] for n in names]
+            rows = [[answer(batch_id())] for answer in answers.values()]
             yield pa.RecordBatch.from_arrays(list(map(pa.array, rows)), names)
 
     columns = ", ".join(f"{quote_name(name)} array<bigint>" for name in names)

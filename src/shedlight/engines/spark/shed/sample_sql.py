@@ -22,8 +22,8 @@ from shedlight.shedding.shedder import threshold
 from shedlight.shedding.unshed_sample import SALT
 
 KEYS = "keys "  # what the name of observed keys begins with
-_LOOKED_AT = "#looked at"
-_LOOKED_AT_SALT = 0x3C6E_F372_FE94_F82B
+LOOKED_AT = "#looked at"
+LOOKED_AT_SALT = 0x3C6E_F372_FE94_F82B
 _MANY = 1 << 20  # more than there are heavy hitters
 
 
@@ -42,14 +42,14 @@ def with_sample(
         name, first = f"#sampled{number}", shed.sample_start + number * words
         spared = [shed.limit_sql(row) for row in range(first, first + words)]
         is_shed = " OR ".join(f"{word} != 0L" for word in spared)
-        chosen = _in_sample_sql(key, schema, sample.share, shed.sample_end + 1)
+        chosen = _in_sample_sql(key, schema, sample.share, shed.heavy_sql)
         of_sample[name], columns[name] = spared, F.expr(f"IF({is_shed}, {chosen}, false)")
     return frame.withColumns(columns) if columns else frame, of_sample
 
 
-def _in_sample_sql(key: Sequence[Attribute], schema: Schema, share: float, heavy: int) -> str:
+def _in_sample_sql(key: Sequence[Attribute], schema: Schema, share: float, heavy: str) -> str:
     """Ask whether the key of an event is in the sample; heavy hitters begin at an index."""
-    known = f"slice({quote_name(LIMITS)}, {heavy + 1}, {_MANY})"
+    known = f"slice({quote_name(LIMITS)}, {heavy} + 1, {_MANY})"
     is_heavy = f"array_contains({known}, {key_hash_sql(key, schema)})"
     salted = key_hash_sql(key, schema, f"{SALT}L")
     return f"IF({salted} < ({threshold(share)}L), NOT {is_heavy}, false)"
@@ -57,21 +57,21 @@ def _in_sample_sql(key: Sequence[Attribute], schema: Schema, share: float, heavy
 
 def with_looked_at(frame: DataFrame, shed: ShedOperator, limits: Column) -> DataFrame:
     """Add the limit below which the key of an event is looked at: a number, not all limits."""
-    return frame.withColumn(_LOOKED_AT, F.get(limits, F.lit(shed.sample_end)))
+    return frame.withColumn(LOOKED_AT, F.get(limits, F.lit(shed.looked_at)))
 
 
 def key_columns(shed: ShedOperator) -> list[Column]:
     """Collect the keys of relevant events that are looked at, by group of patterns."""
     schema, sample = schema_of(shed.operator.schema), shed.chain.context.sample
     ids = [Attribute("", (name,)) for name in shed.operator.ids]
-    hashed = hash_sql(ids, schema, f"{_LOOKED_AT_SALT}L")
+    hashed = hash_sql(ids, schema, f"{LOOKED_AT_SALT}L")
     groups: dict[str, list[Stream]] = {}
     for each in sample.patterns_of(shed.spec):
         groups.setdefault(sample.groups[each], []).append(each)
     columns = []
     for group, streams in groups.items():
         key = key_hash_sql(shed.spec.patterns[streams[0].name].partition_by, schema)
-        asked = f"{shed.relevant_sql(streams)} AND {hashed} < {quote_name(_LOOKED_AT)}"
+        asked = f"{shed.relevant_sql(streams)} AND {hashed} < {quote_name(LOOKED_AT)}"
         collected = F.collect_list(F.expr(f"IF({asked}, {key}, NULL)"))
         columns.append(collected.alias(f"{KEYS}{group}"))
     return columns

@@ -14,7 +14,10 @@ from shedlight.engines.spark.support.placement import has_shares
 from shedlight.engines.spark.support.plan_store import PlanStore
 from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Stream
+from shedlight.model.model import SheddingWay
+from shedlight.shedding.found_keys import NOTHING, Found, FoundKeys
 from shedlight.shedding.guard import labels_to_keep
+from shedlight.shedding.shares import PatternShares
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +29,11 @@ class ShardNeeds:
     # they are too many to list
     guarded: Mapping[Stream, tuple[str, ...] | None] = field(default_factory=dict)
     sampled: bool = False  # whether any pattern keeps the unshed sample
+    strata: frozenset[str] = frozenset()  # the operators whose keys are shed in strata
 
     def __bool__(self) -> bool:
         """Say whether they need anything."""
-        return bool(self.decided or self.guarded or self.sampled)
+        return bool(self.decided or self.guarded or self.sampled or self.strata)
 
 
 def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds:
@@ -50,7 +54,8 @@ def find_needs(chains: Iterable[ChainRuntime], catalogs: Catalogs) -> ShardNeeds
                 guard = context.guards.get(stream)
                 if guard is not None and stream in context.shares:
                     guarded[stream] = labels_to_keep(matcher, operator.alphabet, guard)
-    return ShardNeeds(frozenset(decided), guarded, sampled)
+    strata = frozenset(name for name, catalog in catalogs.items() if catalog.by_strata)
+    return ShardNeeds(frozenset(decided), guarded, sampled, strata)
 
 
 def shard_plan(folder: StoredPath, needs: ShardNeeds, batch: int) -> str:
@@ -70,5 +75,21 @@ def shard_plan(folder: StoredPath, needs: ShardNeeds, batch: int) -> str:
             whole=whole,
             shares={stream: kept for stream, kept in shares.items() if stream in needs.decided},
             heavy=plans.heavy(active) if needs.sampled else (),
+            found=_found(plans.found(active), needs) if needs.strata else {},
+            opened=frozenset(stream for stream in shares if _asks_openers(shares[stream])),
         )
     )
+
+
+def _found(found: Found, needs: ShardNeeds) -> Found:
+    """Give what is known of keys; bits only to who decides by them."""
+    decides = {str(stream.operator) for stream in needs.decided}
+    return {
+        name: known if name in decides else FoundKeys(known.table)
+        for name in needs.strata
+        for known in [found.get(name, NOTHING)]
+    }
+
+
+def _asks_openers(shares: PatternShares) -> bool:
+    return any(each.way is SheddingWay.OPENERS for each in shares.strata.values())

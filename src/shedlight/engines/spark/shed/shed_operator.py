@@ -4,17 +4,20 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from shedlight.engines.spark.shed.plan_column import SampledPatterns
+from shedlight.engines.spark.shed.strata_limits import HEAD, LOOKED_AT, SAMPLE_AT, CellLayout
 from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
 from shedlight.engines.spark.source.arrival import TYPE
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator
 
 LIMITS = "#limits"  # the column of the limits of a plan
+CELL = "#cell"  # the column of an event's stratum and type, as one number
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,18 +73,47 @@ class ShedOperator:
         return f"{quote_name(TYPE)} IN ({numbers})" if relevant else "false"
 
     @property
-    def sample_start(self) -> int:
-        """The first row of limits that is about the unshed sample."""
-        return len(self.flags) + 1 + len(self.flag_streams)
+    def key(self) -> tuple[Attribute, ...]:
+        """The key of its patterns, where it sheds keys in strata."""
+        return self.spec.patterns[self.spec.outputs[0].name].partition_by
 
     @property
-    def sample_end(self) -> int:
-        """Where in the limits stands below which hash keys are looked at; more follows."""
+    def layout(self) -> CellLayout | None:
+        """Where the numbers of a stratum and type are; None: keys are not shed in strata."""
+        if not self.catalog.by_strata:
+            return None
+        words = len(self.flags)
+        samples = words * len(self.sampled.by_key) if self.sampled else 0
+        return CellLayout(len(self.flag_streams), words, samples)
+
+    @property
+    def sample_start(self) -> int:
+        """The first row of limits that is about the unshed sample."""
+        layout = self.layout
+        return len(self.flags) + 1 + len(self.flag_streams) if layout is None else layout.sample
+
+    @property
+    def looked_at(self) -> int:
+        """Where in the limits stands below which hash keys are looked at."""
+        return self._sample_end if self.layout is None else LOOKED_AT
+
+    @property
+    def heavy_sql(self) -> str:
+        """Where in the limits heavy hitters begin."""
+        if self.layout is None:
+            return str(self._sample_end + 1)
+        return f"CAST(get({quote_name(LIMITS)}, {SAMPLE_AT}) AS INT)"
+
+    @property
+    def _sample_end(self) -> int:
         rows = len(self.flags) * len(self.sampled.by_key) if self.sampled else 0
         return (self.sample_start + rows) * len(self.catalog.labels)
 
     def limit_sql(self, row: int) -> str:
         """Look up a row of the limits of a plan, for the type of an event."""
+        if self.layout is not None:
+            place = f"{HEAD + row} + {quote_name(CELL)} * {self.layout.size}"
+            return f"get({quote_name(LIMITS)}, {place})"
         start = row * len(self.catalog.labels)
         return f"get({quote_name(LIMITS)}, {start} + {quote_name(TYPE)})"
 

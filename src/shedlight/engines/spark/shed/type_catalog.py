@@ -5,12 +5,14 @@ labels. A catalog holds both, and which types are relevant to which pattern.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
 
+from shedlight.engines.spark.source.arrival import MAX_EXACT_TYPES
 from shedlight.engines.spark.step.chain import ChainRuntime
+from shedlight.engines.spark.support.placement import has_shares
 from shedlight.graph import Stream
 from shedlight.matching.compile.predicates import all_signatures
 from shedlight.matching.compile.type_labels import OTHER
@@ -25,6 +27,7 @@ class TypeCatalog:
     labels: tuple[str, ...]
     # whether each pattern can take events of a type, by its number
     relevant: Mapping[Stream, tuple[bool, ...]]
+    by_strata: bool = False  # whether keys are shed in strata, so that a plan knows them apart
 
     @property
     def is_numbered(self) -> bool:
@@ -40,18 +43,23 @@ class TypeCatalog:
         }
 
     def count_labels(self, numbers: Mapping[int, int]) -> Counter[str]:
-        """Turn counts by number into counts by label."""
+        """Turn counts by number into counts by label; of strata all together."""
         counts: Counter[str] = Counter()
         for number, count in numbers.items():
-            counts[self.labels[number] or OTHER] += count
+            counts[self.labels[number % len(self.labels)] or OTHER] += count
         return counts
 
 
 Catalogs = Mapping[str, TypeCatalog]  # the types of each operator of a node
 
 
-def type_catalogs(chains: Iterable[ChainRuntime]) -> dict[str, TypeCatalog]:
-    """Make the catalogs of all operators of a node."""
+def type_catalogs(
+    chains: Iterable[ChainRuntime], strata: Container[str] = ()
+) -> dict[str, TypeCatalog]:
+    """Make the catalogs of all operators of a node.
+
+    Some may shed their keys in strata; of them those do that have few types.
+    """
     catalogs = {}
     for chain in chains:
         for spec, operator in zip(chain.spec.placement.operators, chain.operators, strict=True):
@@ -62,5 +70,8 @@ def type_catalogs(chains: Iterable[ChainRuntime]) -> dict[str, TypeCatalog]:
                     stream: tuple(bool(matcher.symbol(signature)) for signature in signatures)
                     for stream, matcher in zip(spec.outputs, operator.matchers, strict=True)
                 },
+                spec.name in strata
+                and has_shares(spec, chain.spec.context.shares)
+                and 0 < len(signatures) <= MAX_EXACT_TYPES,
             )
     return catalogs

@@ -93,20 +93,29 @@ def arrivals_name(operator: str, stream: Stream) -> str:
 
 
 def observe_arrivals(
-    frame: DataFrame, name: str, time: str, types: int | None, more: Iterable[Column] = ()
+    frame: DataFrame,
+    name: str,
+    time: str,
+    types: int | None,
+    more: Iterable[Column] = (),
+    *,
+    number_of_type: str = TYPE,
 ) -> DataFrame:
     """Observe what arrives under a name, and more at once: each observation costs a pass.
 
-    Of so many event types events are counted by their number; None: they are not.
+    Of so many event types events are counted by their number; None: they are not. That is
+    their type, or another column.
     """
     number = F.count(F.lit(1)).alias("number")
     counted = [number, F.max(F.col(quote_name(time))).alias("latest"), *_first_and_last()]
     if types is not None and types <= MAX_EXACT_TYPES:
-        each = [F.count_if(F.col(quote_name(TYPE)) == number) for number in range(types)]
+        each = [
+            F.count_if(F.col(quote_name(number_of_type)) == number) for number in range(types)
+        ]
         counted += [count.alias(f"type{number}") for number, count in enumerate(each)]
     elif types is not None:
-        number_of_type = F.col(quote_name(TYPE)).cast("double")
-        bins = F.histogram_numeric(number_of_type, F.lit(types * BINS_PER_TYPE))
+        numbers = F.col(quote_name(number_of_type)).cast("double")
+        bins = F.histogram_numeric(numbers, F.lit(types * BINS_PER_TYPE))
         counted.append(bins.alias("types"))
     return frame.observe(name, *counted, *more)
 

@@ -23,6 +23,7 @@ from shedlight.engines.spark.step.completeness import (
     end_batch,
 )
 from shedlight.engines.spark.step.keep_flags import (
+    HashPlan,
     KeepMasks,
     keep_masks,
     narrow,
@@ -42,6 +43,7 @@ from shedlight.engines.spark.step.sample_counts import (
     sample_metrics,
 )
 from shedlight.engines.spark.step.shadows import SampledBatch, Samples, choose_events
+from shedlight.engines.spark.step.strata_counts import open_texts
 from shedlight.engines.spark.support.batch_plan import BatchPlan
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import OperatorSpec, Stream
@@ -58,6 +60,7 @@ from shedlight.matching.operators.cep_operator import (
 from shedlight.matching.operators.reorder import INPUT, NEVER
 from shedlight.matching.operators.step import ReadyBatch
 from shedlight.matching.permuted import is_sorted
+from shedlight.shedding.found_keys import NOTHING, FoundKeys
 from shedlight.shedding.guard import ClosureGuard, covered, has_evicted
 from shedlight.shedding.thresholds import BEGINNING, END
 
@@ -290,6 +293,7 @@ class _BatchExecution:
         guards = self._guards(spec, ready, since)
         kept = with_guards(operator, ready, masks.kept, guards)
         counter.starts(ready, kept, masks.emitted)
+        recorder = counter.count_strata(self._found(spec), ready, kept, masks.emitted)
         sampled = SampledBatch(
             context.sample, spec, operator, state, since, ready, masks, chosen, self._heavy
         )
@@ -300,7 +304,11 @@ class _BatchExecution:
             kept,
             without_event_ids,
             on_pattern_done=counter.is_done,
-            steps={**{name: guard.match for name, guard in guards.items()}, **sampled.steps},
+            steps={
+                **{name: guard.match for name, guard in guards.items()},
+                **({} if recorder is None else recorder.steps(operator)),
+                **sampled.steps,
+            },
             with_began=guards,
         )
         self._report(spec, since, before, state)
@@ -313,8 +321,24 @@ class _BatchExecution:
             tables[stream] = self.outputs[stream]
             self._watermarks[stream] = state.reorder_buffer.watermark
         self.late[spec.name] = self._whole_events(spec.name, late)
-        self.metrics[spec.name] = counter.metrics(state)
+        found_keys = {} if recorder is None else {**recorder.keys, **sampled.recorder.keys}
+        self.metrics[spec.name] = counter.metrics(
+            state, found_keys, self._open_keys(spec, operator, state)
+        )
         return state
+
+    def _found(self, spec: OperatorSpec) -> FoundKeys | None:
+        """Give what is known of the keys of an operator; None: they are not shed in strata."""
+        return None if self._plan is None else self._plan.found.get(spec.name)
+
+    def _open_keys(
+        self, spec: OperatorSpec, operator: CepOperator, state: OperatorState
+    ) -> Mapping[str, str]:
+        """Write which keys are open, where the plan asks for it."""
+        if self._found(spec) is None or self._plan is None:
+            return {}
+        shards = len(self._chain.spec.placement.shards)
+        return open_texts(spec, operator, state, self._plan.opened, shards)
 
     def _masks(
         self, spec: OperatorSpec, operator: CepOperator, ready: ReadyBatch
@@ -324,7 +348,8 @@ class _BatchExecution:
         shares = chain.context.shares if self._plan is None else self._plan.shares
         chosen = choose_events(chain.context.sample, spec, ready, self._heavy)
         begun = since_begun(chain, spec, ready)
-        masks = keep_masks(chain, spec, operator, ready, shares, chosen)
+        plan = HashPlan(shares, self._found(spec) or NOTHING)
+        masks = keep_masks(chain, spec, operator, ready, plan, chosen)
         chosen = {n: mask & begun[n] if n in begun else mask for n, mask in chosen.items()}
         return narrow(masks, begun), chosen
 

@@ -17,9 +17,11 @@ from shedlight.graph.topology import key_name
 from shedlight.matching.jit import Array
 from shedlight.matching.operators.cep_operator import CepOperator, Masks
 from shedlight.matching.operators.step import ReadyBatch
+from shedlight.shedding.found_keys import NOTHING, FoundKeys
 from shedlight.shedding.guard import ClosureGuard
 from shedlight.shedding.shares import Shares
 from shedlight.shedding.shedder import event_hashes, keeps_all, kept_events, key_hashes
+from shedlight.shedding.strata import EventHashes, kept_by_strata
 from shedlight.shedding.thresholds import salted_hashes
 
 KEPT = "#kept"  # what the name of such a column begins with
@@ -64,12 +66,20 @@ class KeepMasks:
     emitted: Array | None = None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class HashPlan:
+    """What patterns keep where it is decided here, and what is known of keys in strata."""
+
+    shares: Shares
+    found: FoundKeys = NOTHING
+
+
 def keep_masks(
     chain: ChainSpec,
     spec: OperatorSpec,
     operator: CepOperator,
     ready: ReadyBatch,
-    shares: Shares,
+    plan: HashPlan,
     sampled: Masks | None = None,
 ) -> KeepMasks:
     """Say which events each pattern gets to see: as they carry it, or by their hashes here.
@@ -78,7 +88,7 @@ def keep_masks(
     """
     decided = KeepMasks()
     if has_shares(spec, chain.context.shares):
-        decided = _decided(chain, spec, operator, ready, shares, sampled or {})
+        decided = _decided(chain, spec, operator, ready, plan, sampled or {})
     if not chain.context.sample.reads_marked(spec):
         return decided
     found = ready.table.column(FOUND).fill_null(EMITTED | BY_PLAN).to_numpy()
@@ -101,7 +111,7 @@ def _decided(
     spec: OperatorSpec,
     operator: CepOperator,
     ready: ReadyBatch,
-    shares: Shares,
+    plan: HashPlan,
     sampled: Masks,
 ) -> KeepMasks:
     streams = flag_streams(chain, spec)
@@ -114,7 +124,7 @@ def _decided(
         if carries is None or carries.any():
             mask = _flags(words[number // WORD], number % WORD)
         if carries is not None:
-            here = _masks_by_hash(chain, stream, operator, ready, shares)
+            here = _masks_by_hash(chain, stream, operator, ready, plan)
             if with_sample and stream.name in sampled:
                 here = here | sampled[stream.name]
             mask = here if mask is None else np.where(carries, mask, here)
@@ -167,13 +177,31 @@ def _flags(word: pa.ChunkedArray, bit: int) -> Array | None:
 
 
 def _masks_by_hash(
-    chain: ChainSpec, stream: Stream, operator: CepOperator, ready: ReadyBatch, plan: Shares
+    chain: ChainSpec,
+    stream: Stream,
+    operator: CepOperator,
+    ready: ReadyBatch,
+    plan: HashPlan,
 ) -> Array:
     """Say which events a pattern keeps by their hashes, or by those of their keys."""
-    shares = plan.get(stream)
-    if shares is None or keeps_all(shares, ready.types, ready.numbers):
+    shares = plan.shares.get(stream)
+    if shares is None:
         return np.ones(len(ready.time), np.bool_)
     matcher = next(one for one in operator.matchers if one.name == stream.name)
+    if shares.strata:
+        key = matcher.pattern.partition_by
+        window = chain.context.windows.get(key_name(key), 1)
+        by_stratum = EventHashes(
+            ready.keys[key][0],
+            key_hashes(ready.table, key, ready.time, window),
+            event_hashes(ready.table, operator.ids),
+            plan.found.opened(stream.name),
+        )
+        return kept_by_strata(
+            shares, plan.found.table, ready.types, ready.numbers, by_stratum
+        ).mask
+    if keeps_all(shares, ready.types, ready.numbers):
+        return np.ones(len(ready.time), np.bool_)
     key = matcher.pattern.partition_by if shares.by_key else ()
     guard = chain.context.guards.get(stream)
     if key and guard is not None and guard.epoch:

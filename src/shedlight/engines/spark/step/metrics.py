@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from shedlight.engines.spark.step.sample_counts import SampleMetrics
+from shedlight.engines.spark.step.strata_counts import StrataBatch, StrataMetrics
 from shedlight.engines.spark.support.arrival_sketch import ArrivalSketch
 from shedlight.graph import OperatorSpec, Stream
 from shedlight.matching.compile.matcher import Matcher
@@ -19,6 +20,8 @@ from shedlight.matching.kernel.match_state import MatchState
 from shedlight.matching.operators.cep_operator import CepOperator, Masks, OperatorState
 from shedlight.matching.operators.classify import count_numbers
 from shedlight.matching.operators.step import ReadyBatch, count_partial_matches
+from shedlight.shedding.found_keys import FoundKeys
+from shedlight.shedding.shadow import KeyRecorder
 
 METRICS = "metrics"  # the name under which Spark observes the metrics of all shards
 
@@ -48,6 +51,7 @@ class OperatorMetrics:
     # how many were ready of each type, before any was shed, from each input whose events are
     # not counted before they come here
     types: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    strata: StrataMetrics | None = None  # of its keys, if they are shed in strata
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ class MetricsCounter:
         self._ready = 0
         self._types: dict[str, Counter[str]] = defaultdict(Counter)
         self._uncounted = [(n, str(s)) for n, s in enumerate(spec.inputs) if s in uncounted]
+        self._strata: StrataBatch | None = None
         self._kept: dict[str, Counter[str]] = {name: Counter() for name in spec.patterns}
         self._seconds = dict.fromkeys(spec.patterns, 0.0)
         self._found = dict.fromkeys(spec.patterns, 0)
@@ -110,6 +115,15 @@ class MetricsCounter:
                 _add_counts(self._kept[matcher.name], ready, counts, matcher)
         self._pattern_start = time.perf_counter()
 
+    def count_strata(
+        self, found: FoundKeys | None, ready: ReadyBatch, masks: Masks, emitted: Array | None
+    ) -> KeyRecorder | None:
+        """Count strata of keys, too; give what records the keys of results for that."""
+        if found is None:
+            return None
+        self._strata = StrataBatch(found.table, self._matchers, ready, masks, emitted)
+        return KeyRecorder()
+
     def is_done(self, matcher: Matcher, state: MatchState, found: pa.Table) -> None:  # noqa: ARG002
         """Take down how long a pattern took and how many matches it found."""
         now = time.perf_counter()
@@ -123,8 +137,13 @@ class MetricsCounter:
         self._seconds[matcher.name] += now - self._pattern_start
         self._pattern_start = now
 
-    def metrics(self, state: OperatorState) -> OperatorMetrics:
-        """Give what was counted."""
+    def metrics(
+        self,
+        state: OperatorState,
+        keys: Mapping[str, Array] | None = None,
+        opened: Mapping[str, str] | None = None,
+    ) -> OperatorMetrics:
+        """Give what was counted, with the keys of results and of partial matches by pattern."""
         patterns = {}
         each = zip(self._matchers, state.states, self._cancelled, strict=True)
         for matcher, match_state, cancelled_before in each:
@@ -140,8 +159,12 @@ class MetricsCounter:
             )
         buffer = state.reorder_buffer
         late, duplicates = sum(buffer.late), sum(buffer.duplicates)
+        strata = None
+        if self._strata is not None:
+            numbers = [number for number, _ in self._uncounted]
+            strata = self._strata.metrics(keys or {}, numbers, opened or {})
         return OperatorMetrics(
-            self._ready, len(buffer.buffer), late, duplicates, patterns, self._types
+            self._ready, len(buffer.buffer), late, duplicates, patterns, self._types, strata
         )
 
 

@@ -5,6 +5,7 @@
         plans/<n>.json      the keep shares of plan n, by event type
         plans/<n>.npz       the same by the number of an event type, for the JVM
         heavy/<n>.json      the heavy hitters that the unshed sample leaves out
+        found/              what was known of keys that are shed in strata (`found_record.py`)
         record/             which plan and pressure each micro-batch used (`batch_record.py`)
 
 Spark asks the driver for the plan of a micro-batch by its id. What is active then goes on
@@ -14,6 +15,7 @@ with their rows. Only where Spark cannot ask the driver a job asks, and needs to
 
 import io
 import json
+import struct
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,6 +30,7 @@ from pyspark import TaskContext
 
 from shedlight.engines.spark.support.batch_plan import shares_from_rows, shares_to_rows
 from shedlight.engines.spark.support.batch_record import BatchRecord
+from shedlight.engines.spark.support.found_record import FoundRecord
 from shedlight.engines.spark.support.storage import (
     StoredPath,
     create_file,
@@ -35,6 +38,7 @@ from shedlight.engines.spark.support.storage import (
 )
 from shedlight.errors import StateError
 from shedlight.model.arrays import Floats
+from shedlight.shedding.found_keys import Found
 from shedlight.shedding.shares import Shares
 
 BATCH_PROPERTY = "streaming.sql.batchId"
@@ -63,6 +67,8 @@ class ActivePlan:
     # the sources of which a micro-batch was not seen, before a restart, and none since; with
     # the first micro-batch that was
     unseen: Mapping[str, int] = field(default_factory=dict)
+    found: int = 0  # by which number it is on record what is known of keys; 0: nothing is
+    history: float = 0.0  # of which share of the keys all events are looked at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +136,16 @@ class PlanStore:
         return _read_plan(self.folder / "active")
 
     @property
+    def found_record(self) -> FoundRecord:
+        """What was known of keys."""
+        return FoundRecord(self.folder / "found")
+
+    def found(self, plan: ActivePlan) -> Found:
+        """Give what is known of keys that are shed in strata, by operator."""
+        with _reading(self.folder / "found"):
+            return self.found_record.read(plan.found)
+
+    @property
     def record(self) -> BatchRecord:
         """What micro-batches used."""
         return BatchRecord(self.folder / "record")
@@ -188,6 +204,7 @@ class PlanStore:
             for file in (self.folder / folder).glob("[0-9]*.*"):
                 if int(file.stem) < oldest[name]:
                     file.unlink(missing_ok=True)
+        self.found_record.prune(oldest.get("found", 0))
 
 
 def batch_id() -> int:
@@ -240,7 +257,16 @@ def _read_tables(path: StoredPath, version: int) -> Mapping[str, KeepTable]:  # 
         }
 
 
-_UNREADABLE = (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error)
+_UNREADABLE = (
+    OSError,
+    ValueError,
+    KeyError,
+    TypeError,
+    EOFError,
+    BadZipFile,
+    zlib.error,
+    struct.error,
+)
 
 
 @contextmanager

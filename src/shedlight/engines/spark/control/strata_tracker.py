@@ -1,0 +1,201 @@
+"""What the driver learns of keys that are shed in strata, and has the next micro-batch know.
+
+Heavy hitters are found among the keys of some thousand events of each micro-batch, shed or not;
+what keys yield, by what shards say of those that were kept; open keys, by the bits that shards
+send where a plan asks for them. Strata are found anew when a decision is due, so that what was
+counted of them is of one table; open keys after each micro-batch.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.control.sample_tracker import steady_share, wanted_share
+from shedlight.engines.spark.control.stratum_rates import count_strata, shard_metrics
+from shedlight.engines.spark.shed.keep_sql import PlannedNode
+from shedlight.engines.spark.shed.strata_sql import KeyEvents
+from shedlight.engines.spark.shed.type_catalog import TypeCatalog
+from shedlight.engines.spark.step.strata_counts import from_text
+from shedlight.engines.spark.support.plan_store import ActivePlan
+from shedlight.graph import Application
+from shedlight.graph.strata import find_stratified
+from shedlight.matching.jit import Array
+from shedlight.model.sampled.key_history import KeyHistory
+from shedlight.shedding.found_keys import Found, FoundKeys
+from shedlight.shedding.key_bitmap import KeyBitmap
+from shedlight.shedding.key_knowledge import know_keys
+from shedlight.shedding.key_sample import NAMES, KeySample, chances, strata_in_history
+from shedlight.shedding.stratum_shares import StrataTable
+
+FIRST_EVENTS = 500  # so many events of a micro-batch are in histories when they begin
+MOST_EVENTS = 2000  # and no more than so many later
+
+_Opened = dict[int, KeyBitmap]  # by shard
+
+
+class StrataTracker:
+    """Follows the keys of the operators of nodes that shed them in strata.
+
+    What nodes know from before a restart is known again: their strata and open keys.
+    """
+
+    def __init__(self, application: Application, nodes: Mapping[str, PlannedNode]) -> None:
+        self._nodes = nodes
+        self._operators = {  # with the names of their keys
+            name: key
+            for name, key in find_stratified(application).items()
+            for node in nodes.values()
+            if name in node.catalogs and node.catalogs[name].by_strata
+        }
+        self._keys = know_keys(application, self._operators)
+        self._samples = {
+            name: KeySample(self._keys[key].window, share=0.0)
+            for name, key in self._operators.items()
+        }
+        self._opened: dict[str, dict[str, _Opened]] = {}  # by operator and pattern
+        self._before: dict[str, Found] = {}  # what nodes know from before a restart
+        self._latest: dict[str, int] = {}  # the event time that was seen of each key attribute
+        for name, node in nodes.items():
+            active = node.plans.active
+            self._before[name] = {} if active is None else node.plans.found(active)
+            for operator, found in self._before[name].items():
+                if operator in self._operators:
+                    key = self._operators[operator]
+                    self._keys[key] = replace(self._keys[key], table=found.table)
+
+    @property
+    def histories(self) -> Mapping[str, KeyHistory]:
+        """The histories of a sample of keys so far, by operator."""
+        known = {name: sample.history for name, sample in self._samples.items()}
+        return {name: history for name, history in known.items() if len(history.time)}
+
+    def add(self, report: MicroBatchReport) -> MicroBatchReport:
+        """Take a micro-batch; give it with what was counted of strata."""
+        node = self._nodes[report.node]
+        mine = [name for name in self._operators if name in node.catalogs]
+        if not mine:
+            return report
+        used = node.plans.found(node.plans.plan_for_batch(report.number))
+        tables = {name: used[name].table if name in used else StrataTable() for name in mine}
+        latest = [stats.latest for stats in report.arrived.values() if stats.latest is not None]
+        for name in mine:
+            self._learn(report, name, max(latest, default=None))
+            seen = report.key_events.get(name, KeyEvents())
+            self._record(name, node.catalogs[name], tables[name], seen, report.number)
+        return replace(
+            report,
+            strata={
+                name: count_strata(report, name, node.catalogs[name], tables[name])
+                for name in mine
+            },
+        )
+
+    def renew(self) -> None:
+        """Find the strata of keys anew."""
+        self._keys = {key: known.renew() for key, known in self._keys.items()}
+
+    def update_plan(
+        self, node: str, active: ActivePlan, report: MicroBatchReport
+    ) -> ActivePlan:
+        """Have the next micro-batch of a node know what is known by now."""
+        planned = self._nodes[node]
+        mine = [name for name in self._operators if name in planned.catalogs]
+        if not mine:
+            return active
+        before = planned.plans.found(active) if active.found else {}
+        found = {name: self._found(name, before.get(name)) for name in mine}
+        if _differ(found, before):
+            number = planned.plans.found_record.append(found, active.found)
+            active = replace(active, found=number)
+        share = max(self._samples[name].share for name in mine)
+        looked_at = steady_share(active.looked_at, wanted_share(report))
+        return replace(active, history=share, looked_at=looked_at)
+
+    def _found(self, operator: str, before: FoundKeys | None) -> FoundKeys:
+        table, opened = self._keys[self._operators[operator]].table, dict[str, KeyBitmap]()
+        for pattern, by_shard in self._opened.get(operator, {}).items():
+            joined = KeyBitmap()
+            for each in by_shard.values():
+                joined = joined.join(each)
+            opened[pattern] = joined
+        if before is not None and not self._opened.get(operator):
+            opened = dict(before.open)
+        return FoundKeys(table, opened)
+
+    def _learn(self, report: MicroBatchReport, operator: str, latest: int | None) -> None:
+        """Learn what keys there are and what they yield, and which are open."""
+        key = self._operators[operator]
+        known = self._keys[key] if latest is None else self._keys[key].age(latest)
+        looked = np.array(report.key_events.get(operator, KeyEvents()).looked, np.int64)
+        nothing = np.zeros(0, np.int64)
+        known = known.add(looked, nothing, nothing)
+        opened = self._opened.setdefault(operator, {})
+        asked = set[str]()
+        for shard, metrics in shard_metrics(report, operator):
+            if metrics.keys:
+                keys, kept, found = from_text(metrics.keys, 3)
+                known = known.add(nothing, np.repeat(keys, kept), np.repeat(keys, found))
+            for pattern, text in metrics.opened.items():
+                asked.add(pattern)
+                bitmap = KeyBitmap(np.array(from_text(text)))
+                opened.setdefault(pattern, {})[shard] = bitmap
+        if any(True for _ in shard_metrics(report, operator)):
+            for pattern in opened.keys() - asked:  # nobody asks any more
+                del opened[pattern]
+        self._keys[key] = known
+
+    def _record(
+        self,
+        operator: str,
+        catalog: TypeCatalog,
+        table: StrataTable,
+        seen: KeyEvents,
+        batch: int,
+    ) -> None:
+        """Add to the histories of an operator's keys."""
+        sample = self._samples[operator]
+        rows = np.array(seen.histories, np.int64).reshape(-1, 4)
+        rows = rows[np.lexsort((rows[:, 3], rows[:, 0]))]
+        strata = table.find(rows[:, 1]) - len(table.heavy)
+        rows, strata = rows[strata >= 0], strata[strata >= 0]
+        more = KeyHistory(
+            catalog.labels,
+            NAMES,
+            rows[:, 0],
+            np.stack([rows[:, 1], np.zeros_like(rows[:, 1])], axis=1),
+            rows[:, 2].astype(np.int32),
+            chances(rows[:, 3]),
+            strata_in_history(strata, table.names),
+            np.full(len(rows), batch),
+        )
+        if not sample.share:
+            sample = replace(sample, share=_first_share(len(seen.looked)))
+        else:
+            sample = sample.add(more)
+            if len(rows) > MOST_EVENTS:
+                sample = sample.limit(sample.share / 2)
+        self._samples[operator] = sample
+
+
+def _first_share(looked: int) -> float:
+    """Say of which share of the keys histories are to be, by how many events were looked at."""
+    return 0.0 if not looked else min(1.0, FIRST_EVENTS / looked / 2)
+
+
+def _differ(found: Found, before: Found) -> bool:
+    return found.keys() != before.keys() or any(
+        not _is_same(mine, before[name]) for name, mine in found.items()
+    )
+
+
+def _is_same(one: FoundKeys, other: FoundKeys) -> bool:
+    if one.table.classes != other.table.classes or one.open.keys() != other.open.keys():
+        return False
+    pairs: list[tuple[Array, Array]] = [
+        (one.table.heavy, other.table.heavy),
+        (one.table.codes.words, other.table.codes.words),
+        *((one.open[name].words, other.open[name].words) for name in one.open),
+    ]
+    return all(np.array_equal(mine, theirs) for mine, theirs in pairs)

@@ -1,0 +1,151 @@
+"""Strata of keys in the JVM: which one an event is of, and what is observed of keys."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
+
+from shedlight.engines.spark.shed.plan_column import Limits, found_name
+from shedlight.engines.spark.shed.sample_sql import LOOKED_AT, LOOKED_AT_SALT
+from shedlight.engines.spark.shed.shed_operator import CELL, ShedOperator
+from shedlight.engines.spark.shed.strata_limits import (
+    ANY,
+    CODES,
+    CODES_MASK,
+    HEAVY,
+    HISTORY,
+    PATTERNS,
+    SHIFT,
+    SLOTS,
+)
+from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql
+from shedlight.engines.spark.source.arrival import TYPE
+from shedlight.language.ast.expression import Attribute
+from shedlight.language.eval.spark_sql import quote_name
+from shedlight.matching.operators.cep_operator import schema_of
+from shedlight.shedding.key_bitmap import CODE_BITS
+from shedlight.shedding.unshed_sample import SALT
+
+FOUND_KEYS = "#found"  # the column of what is known of keys
+KEY = "#key"  # the column of the hash of an event's key; 0 if nobody asks
+LOOKED = "looked "  # what the name of keys of looked-at events begins with
+HISTORIES = "histories "  # and of all events of some keys
+_HISTORY = "#history"
+_LOWEST = -(1 << 63)
+_CODES_IN_WORD = 64 // CODE_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEvents:
+    """What was looked at of the keys of an operator in a micro-batch."""
+
+    looked: tuple[int, ...] = ()  # the hashes of the keys of some relevant events
+    # all relevant events of some keys: time, hash of the key, type, hash of the id
+    histories: tuple[tuple[int, int, int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSql:
+    """Asks of which stratum a key is, and whether it is open, in SQL.
+
+    Attributes:
+        found: The column of the numbers.
+        key: The column with the hash of the key.
+        patterns: How many patterns have bits.
+    """
+
+    found: str
+    key: str
+    patterns: int
+
+    def _at(self, place: str | int) -> str:
+        return f"get({self.found}, CAST({place} AS INT))"
+
+    @property
+    def is_asked(self) -> str:
+        """Whether keys are to be told apart at all."""
+        return f"({self._at(ANY)} != 0L)"
+
+    @property
+    def stratum(self) -> str:
+        """The number of the stratum of a key."""
+        start = PATTERNS + 2 * self.patterns
+        shifted = f"shiftrightunsigned({self.key}, CAST({self._at(SHIFT)} AS INT))"
+        slot = f"({start}L + ({shifted} & {self._at(SLOTS)}))"
+        number = self._at(f"{slot} + {self._at(SLOTS)} + 1L")
+        place = f"({self.key} & {self._at(CODES_MASK)})"
+        word = self._at(f"{self._at(CODES)} + shiftright({place}, 5)")
+        bits = f"CAST(({place} & {_CODES_IN_WORD - 1}L) * {CODE_BITS}L AS INT)"
+        code = f"({self._at(HEAVY)} + (shiftright({word}, {bits}) & 3L))"
+        return f"IF({self._at(slot)} = {self.key} AND {number} >= 0L, {number}, {code})"
+
+    def is_open(self, pattern: int) -> str:
+        """Whether a key has a partial match of a pattern."""
+        start = PATTERNS + 2 * pattern
+        place = f"({self.key} & {self._at(start + 1)})"
+        word = self._at(f"{self._at(start)} + shiftright({place}, 6)")
+        return f"((shiftright({word}, CAST({place} & 63L AS INT)) & 1L) = 1L)"
+
+
+def found_sql(shed: ShedOperator) -> FoundSql:
+    """Ask about the keys of an operator."""
+    return FoundSql(quote_name(FOUND_KEYS), quote_name(KEY), len(shed.spec.outputs))
+
+
+def with_cells(frame: DataFrame, shed: ShedOperator, plan: Limits) -> DataFrame:
+    """Add the hash of each event's key, and its stratum and type as one number."""
+    found, types = found_sql(shed), len(shed.catalog.labels)
+    hashed = key_hash_sql(shed.key, schema_of(shed.operator.schema))
+    stratum = f"IF({found.is_asked}, {found.stratum}, 0L)"
+    return (
+        frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
+        .withColumn(KEY, F.expr(f"IF({found.is_asked}, {hashed}, 0L)"))
+        .withColumn(CELL, F.expr(f"CAST({stratum} AS INT) * {types} + {quote_name(TYPE)}"))
+        .drop(FOUND_KEYS)
+    )
+
+
+def with_history(frame: DataFrame, limits: Column) -> DataFrame:
+    """Add the limit below which all events of a key are looked at."""
+    return frame.withColumn(_HISTORY, F.get(limits, F.lit(HISTORY)))
+
+
+def strata_columns(shed: ShedOperator, time: str) -> list[Column]:
+    """Collect the keys of events that are looked at, and all relevant events of some keys."""
+    schema, name = schema_of(shed.operator.schema), shed.spec.name
+    ids = [Attribute("", (each,)) for each in shed.operator.ids]
+    relevant, key = shed.relevant_sql(shed.spec.outputs), key_hash_sql(shed.key, schema)
+    looked = f"{hash_sql(ids, schema, f'{LOOKED_AT_SALT}L')} < {quote_name(LOOKED_AT)}"
+    limit, salted = quote_name(_HISTORY), key_hash_sql(shed.key, schema, f"{SALT}L")
+    chosen = f"{limit} != ({_LOWEST + 1}L - 1L) AND {salted} < {limit}"
+    event = (
+        f"array({quote_name(time)}, {key}, CAST({quote_name(TYPE)} AS BIGINT), "
+        f"{hash_sql(ids, schema)})"
+    )
+    return [
+        F.collect_list(F.expr(f"IF({relevant} AND {looked}, {key}, NULL)")).alias(
+            f"{LOOKED}{name}"
+        ),
+        F.collect_list(F.expr(f"IF({relevant} AND {chosen}, {event}, NULL)")).alias(
+            f"{HISTORIES}{name}"
+        ),
+    ]
+
+
+def read_key_events(rows: Iterable[Mapping[str, Any]]) -> dict[str, KeyEvents]:
+    """Read what was observed of keys, by operator."""
+    looked: dict[str, list[int]] = {}
+    histories: dict[str, list[tuple[int, int, int, int]]] = {}
+    for row in rows:
+        for name, values in row.items():
+            if name.startswith(LOOKED):
+                looked.setdefault(name.removeprefix(LOOKED), []).extend(values or ())
+            elif name.startswith(HISTORIES):
+                each = histories.setdefault(name.removeprefix(HISTORIES), [])
+                each.extend(map(tuple, values or ()))
+    return {
+        name: KeyEvents(tuple(hashes), tuple(histories.get(name, ())))
+        for name, hashes in looked.items()
+    }
