@@ -52,7 +52,7 @@ NOT_CONSTRUCTED = {
     *("OperatorStrata", "StratumPlan", "Trial"),  # build_model, make_plan
     *("AppliedThreshold", "StratumCounts"),  # simulate
     *("CepOperator",),  # run_application
-    *("KeyHistory", "StratumObservation"),  # an engine that sheds in strata
+    *("KeyEvents", "KeyHistory", "StratumObservation"),  # an engine that sheds in strata
     *("ArrivalSketch", "ArrivalStats", "ShardMetrics", "Override"),  # a run on Spark
 }
 """Types of arguments and fields whose values users are given."""

@@ -9,12 +9,23 @@ import pytest
 from shedlight.engines.spark.support.batch_plan import shares_to_rows
 from shedlight.engines.spark.support.batch_record import BatchRecord
 from shedlight.engines.spark.support.checkpoint_paths import CheckpointPaths
+from shedlight.engines.spark.support.found_record import FoundRecord
 from shedlight.engines.spark.support.read_spans import read_spans
 from shedlight.engines.tables import prepare_operator
 from shedlight.errors import StateError
 from shedlight.graph import Source, Stream, load_application
+from shedlight.language import DataType
+from shedlight.language.eval.column import Column
+from shedlight.matching.hashing import hash_keys
+from shedlight.matching.operators.classify import classify
+from shedlight.matching.permuted import row_column
+from shedlight.model.model import SheddingWay
+from shedlight.shedding.found_keys import FoundKeys
+from shedlight.shedding.key_bitmap import KeyBitmap
 from shedlight.shedding.shares import PatternShares
 from shedlight.shedding.shedder import event_hashes, threshold
+from shedlight.shedding.strata import EventHashes, kept_by_strata
+from shedlight.shedding.stratum_shares import StrataTable, StratumShares
 from shedlight.why.run_record import shed_rows
 
 APPLICATION = """
@@ -146,3 +157,47 @@ def test_a_decision_that_comes_late_leaves_more_open():
         (1, 3),
         (3, 3),
     ]
+
+
+def test_strata_are_decided_again_by_what_was_known_of_keys(tmp_path):
+    """Of which of them a key was, and whether it was open, by the micro-batch."""
+    by_key = APPLICATION.replace("WITHIN 1 s", "WITHIN 1 s PARTITION BY key")
+    application = load_application(by_key.format(lateness=0)).application
+    events = EVENTS.append_column("key", pa.array([number % 7 for number in range(300)]))
+    operator, tables = prepare_operator(application, {"s": events}, "w")
+    column = Column(DataType.BIGINT, np.arange(300) % 7, np.ones(300, np.bool_))
+    keys = hash_keys([column], 300)[0]
+    table = StrataTable(np.sort(np.unique(keys)[:2]))
+    known = [
+        FoundKeys(table, {"P": KeyBitmap.of(keys[:4])}),
+        FoundKeys(StrataTable(), {"P": KeyBitmap.of(keys[4:7])}),
+    ]
+    paths = written(
+        tmp_path,
+        [
+            {**row(1), "found": 1},
+            {**row(1, 0, 990), "found": 1},
+            {**row(1, 1, 1990), "found": 2},
+        ],
+        row(1, 2, 2990),
+    )
+    record, some = FoundRecord(paths.plan("edge") / "found"), {"type=0": 0.5, "type=1": 0.7}
+    for number, found in enumerate(known):
+        record.append({"w": found}, number)
+    openers = StratumShares(SheddingWay.OPENERS, some, dict.fromkeys(some, 1.0), some)
+    heavy = {name: StratumShares(SheddingWay.EVENTS, some) for name in table.names[:-1]}
+    kept = PatternShares(some, by_key=True, strata={**heavy, "rest": openers})
+    text = json.dumps(shares_to_rows({P: kept}), default=sorted)
+    (paths.plan("edge") / "plans" / "1.json").write_text(text)
+
+    shed = shed_rows(application, paths, P, operator, tables)[0].of_row >= 0
+
+    types, numbers = classify(operator.no_types, 300, lambda node: row_column(tables[0], node))
+    expected = np.zeros(300, np.bool_)
+    for part, found in ((slice(0, 200), known[0]), (slice(200, 300), known[1])):
+        ids = event_hashes(events, ["n"])[part]
+        hashes = EventHashes(keys[part], keys[part], ids, found.opened("P"))
+        mask = kept_by_strata(kept, found.table, types, numbers[part], hashes).mask
+        expected[part] = ~mask & (np.arange(300)[part] % 3 < 2)
+    assert shed.tolist() == expected.tolist()
+    assert 20 < shed.sum() < 180

@@ -54,16 +54,15 @@ class StrataTracker:
             name: KeySample(self._keys[key].window, share=0.0)
             for name, key in self._operators.items()
         }
-        self._opened: dict[str, dict[str, _Opened]] = {}  # by operator and pattern
-        self._before: dict[str, Found] = {}  # what nodes know from before a restart
-        self._latest: dict[str, int] = {}  # the event time that was seen of each key attribute
-        for name, node in nodes.items():
+        self._opened: dict[str, dict[str, _Opened]] = {name: {} for name in self._operators}
+        self._opened_before: dict[str, Mapping[str, KeyBitmap]] = {}
+        for node in nodes.values():
             active = node.plans.active
-            self._before[name] = {} if active is None else node.plans.found(active)
-            for operator, found in self._before[name].items():
-                if operator in self._operators:
-                    key = self._operators[operator]
+            for name, found in node.plans.found(active).items() if active else ():
+                if name in self._operators:
+                    key = self._operators[name]
                     self._keys[key] = replace(self._keys[key], table=found.table)
+                    self._opened_before[name] = found.open
 
     @property
     def histories(self) -> Mapping[str, KeyHistory]:
@@ -77,13 +76,17 @@ class StrataTracker:
         mine = [name for name in self._operators if name in node.catalogs]
         if not mine:
             return report
-        used = node.plans.found(node.plans.plan_for_batch(report.number))
+        plan = node.plans.plan_for_batch(report.number)
+        used = node.plans.found(plan)
         tables = {name: used[name].table if name in used else StrataTable() for name in mine}
         latest = [stats.latest for stats in report.arrived.values() if stats.latest is not None]
         for name in mine:
             self._learn(report, name, max(latest, default=None))
             seen = report.key_events.get(name, KeyEvents())
             self._record(name, node.catalogs[name], tables[name], seen, report.number)
+            if not self._samples[name].share and seen.looked:
+                share = min(1.0, FIRST_EVENTS * plan.looked_at / len(seen.looked))
+                self._samples[name] = replace(self._samples[name], share=share)
         return replace(
             report,
             strata={
@@ -105,7 +108,7 @@ class StrataTracker:
         if not mine:
             return active
         before = planned.plans.found(active) if active.found else {}
-        found = {name: self._found(name, before.get(name)) for name in mine}
+        found = {name: self._found(planned, name) for name in mine}
         if _differ(found, before):
             number = planned.plans.found_record.append(found, active.found)
             active = replace(active, found=number)
@@ -113,38 +116,43 @@ class StrataTracker:
         looked_at = steady_share(active.looked_at, wanted_share(report))
         return replace(active, history=share, looked_at=looked_at)
 
-    def _found(self, operator: str, before: FoundKeys | None) -> FoundKeys:
-        table, opened = self._keys[self._operators[operator]].table, dict[str, KeyBitmap]()
-        for pattern, by_shard in self._opened.get(operator, {}).items():
-            joined = KeyBitmap()
-            for each in by_shard.values():
-                joined = joined.join(each)
-            opened[pattern] = joined
-        if before is not None and not self._opened.get(operator):
-            opened = dict(before.open)
+    def _found(self, node: PlannedNode, operator: str) -> FoundKeys:
+        """Say what is known; which keys are open, where all shards have told."""
+        table = self._keys[self._operators[operator]].table
+        opened = dict(self._opened_before.get(operator, {}))
+        shards = next(
+            chain.spec.placement.shards
+            for chain in node.chains
+            if any(spec.name == operator for spec in chain.spec.placement.operators)
+        )
+        for pattern, by_shard in self._opened[operator].items():
+            if len(by_shard) == len(shards):
+                joined = KeyBitmap()
+                for each in by_shard.values():
+                    joined = joined.join(each)
+                opened[pattern] = joined
         return FoundKeys(table, opened)
 
     def _learn(self, report: MicroBatchReport, operator: str, latest: int | None) -> None:
         """Learn what keys there are and what they yield, and which are open."""
         key = self._operators[operator]
-        known = self._keys[key] if latest is None else self._keys[key].age(latest)
         looked = np.array(report.key_events.get(operator, KeyEvents()).looked, np.int64)
-        nothing = np.zeros(0, np.int64)
-        known = known.add(looked, nothing, nothing)
-        opened = self._opened.setdefault(operator, {})
-        asked = set[str]()
-        for shard, metrics in shard_metrics(report, operator):
-            if metrics.keys:
-                keys, kept, found = from_text(metrics.keys, 3)
-                known = known.add(nothing, np.repeat(keys, kept), np.repeat(keys, found))
+        kept, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        opened, told = self._opened[operator], set[str]()
+        shards = list(shard_metrics(report, operator))
+        for shard, metrics in shards:
+            keys, times_kept, results = from_text(metrics.keys, 3)
+            kept.append(np.repeat(keys, times_kept))
+            found.append(np.repeat(keys, results))
             for pattern, text in metrics.opened.items():
-                asked.add(pattern)
-                bitmap = KeyBitmap(np.array(from_text(text)))
-                opened.setdefault(pattern, {})[shard] = bitmap
-        if any(True for _ in shard_metrics(report, operator)):
-            for pattern in opened.keys() - asked:  # nobody asks any more
-                del opened[pattern]
-        self._keys[key] = known
+                told.add(pattern)
+                opened.setdefault(pattern, {})[shard] = KeyBitmap(from_text(text))
+        if shards:  # of other patterns nobody asks any more
+            before = self._opened_before.get(operator, {})
+            self._opened[operator] = {n: each for n, each in opened.items() if n in told}
+            self._opened_before[operator] = {n: each for n, each in before.items() if n in told}
+        known = self._keys[key] if latest is None else self._keys[key].age(latest)
+        self._keys[key] = known.add(looked, np.concatenate(kept), np.concatenate(found))
 
     def _record(
         self,
@@ -170,18 +178,10 @@ class StrataTracker:
             strata_in_history(strata, table.names),
             np.full(len(rows), batch),
         )
-        if not sample.share:
-            sample = replace(sample, share=_first_share(len(seen.looked)))
-        else:
-            sample = sample.add(more)
-            if len(rows) > MOST_EVENTS:
-                sample = sample.limit(sample.share / 2)
+        sample = sample.add(more)
+        if len(rows) > MOST_EVENTS:
+            sample = sample.limit(sample.share / 2)
         self._samples[operator] = sample
-
-
-def _first_share(looked: int) -> float:
-    """Say of which share of the keys histories are to be, by how many events were looked at."""
-    return 0.0 if not looked else min(1.0, FIRST_EVENTS / looked / 2)
 
 
 def _differ(found: Found, before: Found) -> bool:
