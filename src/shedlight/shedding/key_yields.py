@@ -35,8 +35,12 @@ class KeyYields:
     mean: float = 0.0  # results per event of all keys, if all were kept
 
     def add(self, seen: Array, kept: Array, found: Array) -> "KeyYields":
-        """Add events that arrived, those of them that were kept, and results, by their keys."""
-        keys, places = np.unique(np.concatenate([self.keys, seen, found]), return_inverse=True)
+        """Add events that arrived, those that were kept, and results, by their keys.
+
+        Where many arrive they may be some of all, and keys that were kept not among them.
+        """
+        every = np.concatenate([self.keys, seen, kept, found])
+        keys, places = np.unique(every, return_inverse=True)
         old, size = places[: len(self.keys)], len(keys)
 
         def count(more: Array) -> Floats:
