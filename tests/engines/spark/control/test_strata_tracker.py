@@ -61,7 +61,7 @@ class _World:
         """Begin to follow keys, as after a restart."""
         return StrataTracker(APPLICATION, {NODE: self.planned})
 
-    def batch(self, looked=(), histories=(), told=None, *, renews=True, **cells):
+    def batch(self, looked=(), histories=(), told=None, *, renews=True, types=None, cells=None):
         """Follow a micro-batch; give the report with counts."""
         opened = told or {}
         report = MicroBatchReport(
@@ -71,7 +71,7 @@ class _World:
             seconds=0.5,
             arrived={
                 ("w", "s"): ArrivalStats(
-                    1_000, self.number * SECOND, 1, {int(n[1:]): c for n, c in cells.items()}
+                    1_000, self.number * SECOND, 1, types or {}, cells=cells or {}
                 )
             },
             kept_arrivals={},
@@ -166,10 +166,10 @@ def test_histories_are_of_fewer_keys_if_there_are_too_many_events(world):
 def test_rates_of_strata_are_of_all_micro_batches(world):
     """A cell is a stratum and a type; per second of the time in which events arrived."""
     world.batch([*KEYS[1:201].tolist(), *[HEAVY] * 100])
-    labels, names = world.planned.catalogs["w"].labels, world.found.table.names
-    rest = names.index(REST) * len(labels)
-    cells = {f"c{labels.index('type=0')}": 60, f"c{rest + labels.index('type=1')}": 40}
-    batches = (world.batch(renews=False, **cells), world.batch(renews=False, **cells))
+    labels = world.planned.catalogs["w"].labels
+    zero, one = labels.index("type=0"), labels.index("type=1")
+    given = {"types": {zero: 60, one: 40}, "cells": {zero: 60}, "renews": False}
+    batches = (world.batch(**given), world.batch(**given))
 
     rates = strata_rates(batches, 4.0)["w"]
 

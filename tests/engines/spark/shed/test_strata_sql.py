@@ -319,8 +319,14 @@ def test_what_arrives_of_strata_is_counted(observed):
     ]
 
     counted = Counter[tuple[str, str]]()
-    for cell, number in read_arrival_stats(observed).types.items():
-        counted[table.names[cell // len(labels)], labels[cell % len(labels)]] += number
+    stats = read_arrival_stats(observed)
+    for cell, count in stats.cells.items():
+        counted[table.names[cell // len(labels)], labels[cell % len(labels)]] += count
+    apart = Counter(dict.fromkeys(stats.types, 0))
+    for cell, count in stats.cells.items():
+        apart[cell % len(labels)] += count
+    for number, count in stats.types.items():
+        counted["rest", labels[number]] += count - apart[number]
     assert counted == Counter(there)
 
 

@@ -8,6 +8,7 @@ from shedlight.engines.spark.shed.type_catalog import TypeCatalog
 from shedlight.engines.spark.step.strata_counts import Counts, StrataMetrics
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.snapshot import ByType
+from shedlight.model.stratum_split import REST
 from shedlight.shedding.stratum_shares import StrataTable
 
 
@@ -31,9 +32,14 @@ def count_strata(
     size = len(catalog.labels)
     for (name, _), stats in report.arrived.items():
         if name == operator:
-            for cell, number in stats.types.items():
-                stratum, label = table.names[cell // size], catalog.labels[cell % size]
-                _add(arrivals.setdefault(stratum, {}), {label or OTHER: number})
+            rest = dict(stats.types)
+            for cell, count in stats.cells.items():
+                stratum, number = divmod(cell, size)
+                label = catalog.labels[number] or OTHER
+                _add(arrivals.setdefault(table.names[stratum], {}), {label: count})
+                rest[number] -= count
+            labelled = catalog.count_labels({n: count for n, count in rest.items() if count})
+            _add(arrivals.setdefault(REST, {}), labelled)
     for _, metrics in shard_metrics(report, operator):
         _add_counts(arrivals, metrics.arrivals)
         for pattern, counts in metrics.kept.items():

@@ -31,12 +31,12 @@ from shedlight.engines.spark.shed.shed_operator import (
 from shedlight.engines.spark.shed.strata_limits import (
     ALWAYS,
     BY_KEY,
-    MAX_STRATA,
     OF_OPEN,
     OF_OTHERS,
     CellLayout,
 )
 from shedlight.engines.spark.shed.strata_sql import (
+    APART,
     FOUND_KEYS,
     KEY,
     found_sql,
@@ -205,12 +205,10 @@ def _with_type(
     if plan is not None and shed.spec.name in plan and (shed.sampled or shed.layout):
         frame = with_looked_at(frame, shed, plan[shed.spec.name].scalar())
         keys = key_columns(shed)
-    if shed.layout is None or plan is None:
-        return observe_arrivals(frame, name, time, types, keys)
-    frame = with_history(frame, plan[shed.spec.name].scalar())
-    keys += strata_columns(shed, time)
-    cells = MAX_STRATA * len(shed.catalog.labels)
-    return observe_arrivals(frame, name, time, cells, keys, number_of_type=CELL)
+    if shed.layout is not None and plan is not None:
+        frame = with_history(frame, plan[shed.spec.name].scalar())
+        keys += strata_columns(shed, time)
+    return observe_arrivals(frame, name, time, types, keys)
 
 
 def _with_keep_flags(
@@ -298,7 +296,7 @@ def _with_flags_by_strata(
         bits.append(f"IF({kept}, {1 << number % WORD}L, 0L)")
     frame = frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
     frame = frame.withColumns(below).drop(FOUND_KEYS)
-    return _with_words(frame, shed, bits, hashes).drop(*below, CELL, KEY)
+    return _with_words(frame, shed, bits, hashes).drop(*below, CELL, APART, KEY)
 
 
 _BY_KEY, _BY_EVENT = "#by key", "#by event"

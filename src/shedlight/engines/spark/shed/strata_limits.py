@@ -170,8 +170,8 @@ def all_limits(
 
 # Which stratum a key is of
 
-ANY, SHIFT, SLOTS, HEAVY, CODES, CODES_MASK = range(6)
-PATTERNS = 6  # where two numbers for each pattern begin: where its bits are, and their mask
+ANY, SHIFT, SLOTS, HEAVY, CODES, CODES_MASK, REST_NUMBER = range(7)
+PATTERNS = 7  # where two numbers for each pattern begin: where its bits are, and their mask
 
 
 def found_numbers(found: FoundKeys, patterns: Sequence[str]) -> Numbers:
@@ -184,6 +184,7 @@ def found_numbers(found: FoundKeys, patterns: Sequence[str]) -> Numbers:
     at = codes_at + len(table.codes.words)
     is_any = bool(len(table.heavy) or table.classes or found.open)
     head = [is_any, shift, len(keys) - 1, len(table.heavy), codes_at, table.codes.mask]
+    head.append(len(table.names) - 1)
     bits: dict[int, int] = {}  # by the identity of a bitmap, for many are the same
     parts: list[Array] = []
     for each in opened:

@@ -16,12 +16,14 @@ from shedlight.engines.spark.shed.strata_limits import (
     CODES_MASK,
     HEAVY,
     HISTORY,
+    MAX_STRATA,
     PATTERNS,
+    REST_NUMBER,
     SHIFT,
     SLOTS,
 )
 from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql
-from shedlight.engines.spark.source.arrival import TYPE
+from shedlight.engines.spark.source.arrival import BINS_PER_TYPE, CELLS, TYPE
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import schema_of
@@ -29,6 +31,7 @@ from shedlight.shedding.key_bitmap import CODE_BITS
 from shedlight.shedding.unshed_sample import SALT
 
 FOUND_KEYS = "#found"  # the column of what is known of keys
+APART = "#apart"  # the column of the cells of all strata but the rest
 KEY = "#key"  # the column of the hash of an event's key; 0 if nobody asks
 LOOKED = "looked "  # what the name of keys of looked-at events begins with
 HISTORIES = "histories "  # and of all events of some keys
@@ -69,6 +72,11 @@ class FoundSql:
         return f"({self._at(ANY)} != 0L)"
 
     @property
+    def rest(self) -> str:
+        """The number of the stratum of all other keys, which is the last."""
+        return self._at(REST_NUMBER)
+
+    @property
     def stratum(self) -> str:
         """The number of the stratum of a key."""
         start = PATTERNS + 2 * self.patterns
@@ -98,11 +106,13 @@ def with_cells(frame: DataFrame, shed: ShedOperator, plan: Limits) -> DataFrame:
     """Add the hash of each event's key, and its stratum and type as one number."""
     found, types = found_sql(shed), len(shed.catalog.labels)
     hashed = key_hash_sql(shed.key, schema_of(shed.operator.schema))
-    stratum = f"IF({found.is_asked}, {found.stratum}, 0L)"
+    stratum, cell = f"IF({found.is_asked}, {found.stratum}, 0L)", quote_name(CELL)
+    apart = f"IF({cell} < {found.rest} * {types}L, CAST({cell} AS DOUBLE), NULL)"
     return (
         frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
         .withColumn(KEY, F.expr(f"IF({found.is_asked}, {hashed}, 0L)"))
         .withColumn(CELL, F.expr(f"CAST({stratum} AS INT) * {types} + {quote_name(TYPE)}"))
+        .withColumn(APART, F.expr(apart))
         .drop(FOUND_KEYS)
     )
 
@@ -113,7 +123,7 @@ def with_history(frame: DataFrame, limits: Column) -> DataFrame:
 
 
 def strata_columns(shed: ShedOperator, time: str) -> list[Column]:
-    """Collect the keys of events that are looked at, and all relevant events of some keys."""
+    """Count cells, collect the keys of events that are looked at, and all events of some."""
     schema, name = schema_of(shed.operator.schema), shed.spec.name
     ids = [Attribute("", (each,)) for each in shed.operator.ids]
     relevant, key = shed.relevant_sql(shed.spec.outputs), key_hash_sql(shed.key, schema)
@@ -124,7 +134,9 @@ def strata_columns(shed: ShedOperator, time: str) -> list[Column]:
         f"array({quote_name(time)}, {key}, CAST({quote_name(TYPE)} AS BIGINT), "
         f"{hash_sql(ids, schema)})"
     )
+    bins = MAX_STRATA * len(shed.catalog.labels) * BINS_PER_TYPE
     return [
+        F.histogram_numeric(quote_name(APART), F.lit(bins)).alias(CELLS),
         F.collect_list(F.expr(f"IF({relevant} AND {looked}, {key}, NULL)")).alias(
             f"{LOOKED}{name}"
         ),

@@ -43,10 +43,10 @@ class TypeCatalog:
         }
 
     def count_labels(self, numbers: Mapping[int, int]) -> Counter[str]:
-        """Turn counts by number into counts by label; of strata all together."""
+        """Turn counts by number into counts by label."""
         counts: Counter[str] = Counter()
         for number, count in numbers.items():
-            counts[self.labels[number % len(self.labels)] or OTHER] += count
+            counts[self.labels[number] or OTHER] += count
         return counts
 
 

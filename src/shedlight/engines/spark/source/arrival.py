@@ -7,7 +7,7 @@ shards say (`arrival_sketch.py`).
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -27,6 +27,7 @@ TYPE = "#type"  # the column with the number of an event's type
 MAX_EXACT_TYPES = 64  # up to so many event types are counted one by one
 ARRIVED = "arrived "  # what the observation of arrivals begins with
 _FILE_TIME = "unix_micros(_metadata.file_modification_time)"
+CELLS = "cells"  # what counts of strata of keys are observed as
 BINS_PER_TYPE = 16  # a histogram has a bin for each event type in each of so many partitions
 
 
@@ -79,6 +80,8 @@ class ArrivalStats:
     newest: int | None  # when the newest arrived, in microseconds
     types: Mapping[int, int]  # how many there are of each event type, by its number
     oldest: int | None = None  # when the oldest arrived, in microseconds
+    # how many there are of each stratum of keys but the rest, and type, as one number
+    cells: Mapping[int, int] = field(default_factory=dict)
 
     def not_before(self, time: int) -> "ArrivalStats":
         """Take what arrived before a time to have arrived then."""
@@ -93,29 +96,20 @@ def arrivals_name(operator: str, stream: Stream) -> str:
 
 
 def observe_arrivals(
-    frame: DataFrame,
-    name: str,
-    time: str,
-    types: int | None,
-    more: Iterable[Column] = (),
-    *,
-    number_of_type: str = TYPE,
+    frame: DataFrame, name: str, time: str, types: int | None, more: Iterable[Column] = ()
 ) -> DataFrame:
     """Observe what arrives under a name, and more at once: each observation costs a pass.
 
-    Of so many event types events are counted by their number; None: they are not. That is
-    their type, or another column.
+    Of so many event types events are counted by their number; None: they are not.
     """
     number = F.count(F.lit(1)).alias("number")
     counted = [number, F.max(F.col(quote_name(time))).alias("latest"), *_first_and_last()]
     if types is not None and types <= MAX_EXACT_TYPES:
-        each = [
-            F.count_if(F.col(quote_name(number_of_type)) == number) for number in range(types)
-        ]
+        each = [F.count_if(F.col(quote_name(TYPE)) == number) for number in range(types)]
         counted += [count.alias(f"type{number}") for number, count in enumerate(each)]
     elif types is not None:
-        numbers = F.col(quote_name(number_of_type)).cast("double")
-        bins = F.histogram_numeric(numbers, F.lit(types * BINS_PER_TYPE))
+        number_of_type = F.col(quote_name(TYPE)).cast("double")
+        bins = F.histogram_numeric(number_of_type, F.lit(types * BINS_PER_TYPE))
         counted.append(bins.alias("types"))
     return frame.observe(name, *counted, *more)
 
@@ -138,8 +132,16 @@ def read_arrival_stats(row: Mapping[str, Any]) -> ArrivalStats:
         for name, count in row.items()
         if name.startswith("type") and name != "types" and count
     }
-    for bin_ in row.get("types") or ():  # one of each partition
-        types[round(bin_["x"])] = types.get(round(bin_["x"]), 0) + round(bin_["y"])
+    types |= _count_bins(row.get("types"))
     number, latest = int(row["number"]), row.get("latest")
     latest = None if latest == BEYOND else latest
-    return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"))
+    cells = _count_bins(row.get(CELLS))
+    return ArrivalStats(number, latest, row.get("newest"), types, row.get("oldest"), cells)
+
+
+def _count_bins(bins: Iterable[Mapping[str, float]] | None) -> dict[int, int]:
+    """Add up the bins of a histogram: there is one of each partition."""
+    counts: dict[int, int] = {}
+    for each in bins or ():
+        counts[round(each["x"])] = counts.get(round(each["x"]), 0) + round(each["y"])
+    return counts
