@@ -275,28 +275,26 @@ def _with_flags_by_strata(
     schema, key = schema_of(shed.operator.schema), shed.key
     epoch = EPOCH_WINDOWS * shed.chain.context.windows.get(key_name(key), 1)
     ids = [Attribute("", (name,)) for name in shed.operator.ids]
-    is_asked = f"{limit(layout.undecided)} = 0L"
+    is_decided = f"{limit(layout.undecided)} = 0L"
     by_key, by_event = hash_sql(key, schema, _epoch_sql(time, epoch)), hash_sql(ids, schema)
     hashes = {
-        _BY_KEY: F.expr(f"IF({is_asked}, 0L, {by_key})"),
-        _BY_EVENT: F.expr(f"IF({is_asked}, 0L, {by_event})"),
+        _BY_KEY: F.expr(f"IF({is_decided}, 0L, {by_key})"),
+        # so that the greatest limit is for all
+        _BY_EVENT: F.expr(f"IF({is_decided}, 0L, least({by_event}, {ALWAYS - 1}L))"),
     }
-    found, below, bits = found_sql(shed), {}, []
+    found, bits = found_sql(shed), []
     for number, output in enumerate(shed.flag_streams):
-        first, name = layout.below(number), f"#below{number}"
+        first = layout.below(number)
         others, opened = limit(first + OF_OTHERS), limit(first + OF_OPEN)
         is_open = found.is_open(shed.spec.outputs.index(output))
-        below[name] = F.expr(
-            f"IF({others} = {opened}, {others}, IF({is_open}, {opened}, {others}))"
-        )
+        below = f"IF({others} = {opened}, {others}, IF({is_open}, {opened}, {others}))"
         kept = (
             f"{quote_name(_BY_KEY)} < {limit(first + BY_KEY)} OR "
-            f"{quote_name(_BY_EVENT)} < {quote_name(name)} OR {quote_name(name)} = {ALWAYS}L"
+            f"{quote_name(_BY_EVENT)} < {below}"
         )
         bits.append(f"IF({kept}, {1 << number % WORD}L, 0L)")
     frame = frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
-    frame = frame.withColumns(below).drop(FOUND_KEYS)
-    return _with_words(frame, shed, bits, hashes).drop(*below, CELL, APART, KEY)
+    return _with_words(frame, shed, bits, hashes).drop(FOUND_KEYS, CELL, APART, KEY)
 
 
 _BY_KEY, _BY_EVENT = "#by key", "#by event"
