@@ -90,7 +90,9 @@ class _World:
     @property
     def found(self):
         """What the next micro-batch knows."""
-        return self.plans.found(self.plans.active)["w"]
+        active = self.plans.active
+        assert active is not None
+        return self.plans.found(active)["w"]
 
 
 def _shard(shard, opened):
