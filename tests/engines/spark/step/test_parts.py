@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from itertools import permutations
 
 import pyarrow as pa
 
@@ -59,6 +60,15 @@ def test_an_update_of_no_channel_holds_at_once():
     update = WatermarkUpdate(Stream("s"), 0, 5)
 
     assert take_parts({}, [update]) == ({}, [update])
+
+
+def test_updates_are_taken_in_the_order_in_which_they_were_written():
+    """Rows of a shuffle come in any: an origin that is awake again must not be put to sleep."""
+    asleep = WatermarkUpdate(P, 0, 5, idle=True, written=1.0)
+    awake = WatermarkUpdate(P, 0, 5, written=2.0)
+    later = WatermarkUpdate(P, 0, 7, written=2.0)  # within a millisecond
+    for read in permutations([asleep, awake, later]):
+        assert take_parts({}, read) == ({}, [asleep, awake, later])
 
 
 def test_records_in_any_order_and_any_number_say_the_same():

@@ -84,5 +84,9 @@ def late_of(
 
 
 def watermarks_of(outbox: DataFrame, operator: str) -> DataFrame:
-    """Give the watermarks of an operator by shard: `origin`, `watermark`, `idle`, `steps`."""
-    return packed_of(outbox, Stream("", operator)).select(*_WATERMARK)
+    """Give the watermarks of an operator by shard: `origin`, `watermark`, `idle`, `steps`.
+
+    With them is when they were written, if the outbox is read as a stream.
+    """
+    written = [quote_name(ARRIVAL)] if ARRIVAL in outbox.columns else []
+    return packed_of(outbox, Stream("", operator)).select(*_WATERMARK, *written)

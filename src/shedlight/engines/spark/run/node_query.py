@@ -47,7 +47,8 @@ class InputStream:
 
     input: StreamInput  # its id and time columns
     events: DataFrame  # its events, with the time of their arrival
-    # its watermark updates: `origin`, `watermark`, `idle`, `steps`; by a channel `PARTS`, too
+    # its watermark updates: `origin`, `watermark`, `idle`, `steps`; by a channel `PARTS`, too,
+    # and else when they were written, if that is known
     watermarks: DataFrame
     origins: tuple[int, ...]  # the shards that send them
     packed: DataFrame | None = None  # its complex events, if another node packed them
@@ -189,7 +190,11 @@ def _packed(
             schema = inputs[stream].schema
             pack = packer(stream.operator or "", stream.name, schema, woken)
             yield kept.mapInArrow(pack, PACKED)
-        yield _with_parts(inputs[stream].watermarks).select(
+        watermarks = _with_parts(inputs[stream].watermarks)
+        if ARRIVAL in watermarks.columns:  # by which they are in order
+            written = F.col(quote_name(ARRIVAL)).cast("double")
+            watermarks = watermarks.withColumn("arrival", written).drop(ARRIVAL)
+        yield watermarks.select(
             F.expr(all_shards).alias("shard"),
             F.lit(stream.operator or "").alias("operator"),
             F.lit(stream.name).alias("name"),

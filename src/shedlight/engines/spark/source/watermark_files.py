@@ -17,12 +17,15 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
+from shedlight.engines.spark.source.arrival import with_arrivals
+from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
 from shedlight.engines.spark.support.storage import (
     StoredPath,
     create_file,
     replace_file,
 )
 from shedlight.errors import StateError
+from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.reorder import FOREVER, NEVER
 
 _SCHEMA = "watermark bigint, idle boolean"
@@ -53,9 +56,13 @@ class WatermarkFiles:
         folder = self.folder / source
         folder.mkdir(parents=True, exist_ok=True)
         reader = spark.readStream.schema(_SCHEMA).option("cleanSource", "delete")
-        updates = reader.json(str(folder))
+        updates = with_arrivals(reader.json(str(folder)))
         return updates.selectExpr(
-            "CAST(0 AS INT) AS origin", "watermark", "idle", "CAST(NULL AS STRING) AS steps"
+            "CAST(0 AS INT) AS origin",
+            "watermark",
+            "idle",
+            "CAST(NULL AS STRING) AS steps",
+            quote_name(ARRIVAL),
         )
 
     def write(self, updates: Iterable[SourceWatermark]) -> None:

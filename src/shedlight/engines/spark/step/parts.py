@@ -1,4 +1,9 @@
-"""Watermarks that come by a channel: believed once all that belongs to them is there.
+"""Watermarks on their way to a shard: in order, and once all that belongs to them is there.
+
+A micro-batch may read several of one origin, as after a pause in which a cluster lost a worker,
+and rows come from a shuffle in any order. An origin that was idle and is not any more must not
+be taken to be idle again by the older of two: so they are taken in the order in which they were
+written.
 
 A channel delivers at least once. What a shard said in a micro-batch of its channel comes in
 several records, each of which says how many there are, and how far the shard is after all of
@@ -29,9 +34,9 @@ class WatermarkUpdate:
     watermark: int
     idle: bool = False
     steps: str | None = None  # what was kept upstream since the last one, where guards need it
-    part: RecordPart | None = (
-        None  # with which record of a channel it came; None: it stands alone
-    )
+    # with which record of a channel it came; None: it stands alone
+    part: RecordPart | None = None
+    written: float = 0.0  # when, in microseconds, if it stands alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +86,16 @@ Progresses = Mapping[tuple[str, int], ChannelProgress]
 def take_parts(
     progresses: Progresses, updates: Iterable[WatermarkUpdate]
 ) -> tuple[Progresses, list[WatermarkUpdate]]:
-    """Take updates; give those that hold now. One that is of no channel holds at once."""
+    """Take updates; give those that hold now, each after those that were written before it.
+
+    One that is of no channel holds at once.
+    """
     new, ready = dict(progresses), []
     touched: dict[tuple[str, int], None] = {}
+    alone: list[WatermarkUpdate] = []
     for update in updates:
         if update.part is None:
-            ready.append(update)
+            alone.append(update)
             continue
         key = (str(update.stream), update.origin)
         new[key] = new.get(key, ChannelProgress()).take(update, update.part)
@@ -94,7 +103,8 @@ def take_parts(
     for key in touched:
         new[key], complete = new[key].complete()
         ready += complete
-    return new, ready
+    alone.sort(key=lambda update: (update.written, update.watermark))
+    return new, alone + ready
 
 
 def furthest_announced(progresses: Progresses) -> dict[tuple[str, int], int]:

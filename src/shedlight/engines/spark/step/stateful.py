@@ -3,8 +3,8 @@
 import pickle
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +180,11 @@ def _decode_input(frames: Frames) -> _ShardInput:
             if row.events is None:
                 numbers = int(row.origin), int(row.watermark)
                 part = RecordPart(int(row.batch), int(row.part), int(row.parts))
-                update = WatermarkUpdate(
-                    stream, *numbers, bool(row.idle), row.steps, part if part.of else None
-                )
+                update = WatermarkUpdate(stream, *numbers, bool(row.idle), row.steps)
+                if part.of:
+                    update = replace(update, part=part)
+                elif row.arrival == row.arrival:  # not NaN
+                    update = replace(update, written=row.arrival)
                 watermarks.append(update)
                 continue
             tables.setdefault(stream, []).append(decode_table(read_blob(row.events)))
