@@ -32,18 +32,30 @@ def connector() -> str:
 
 
 class Broker:
-    """A broker that keeps its records in a folder, and can be killed and started again."""
+    """A broker that keeps its records in a folder, and can be killed and started again.
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        ports = _free_ports(2)
+    It may have doors: ports on the loopback by name, each of which gives clients another
+    address to call, that of a link that leads there.
+    """
+
+    def __init__(self, folder: Path, doors: Mapping[str, str] | None = None) -> None:
+        self._folder, doors = folder, doors or {}
+        ports = _free_ports(2 + len(doors))
         self.servers = f"127.0.0.1:{ports[0]}"
+        self.doors = dict(zip(doors, ports[2:], strict=True))
+        inner = "".join(f",{name}://127.0.0.1:{port}" for name, port in self.doors.items())
+        outer = "".join(f",{name}://{address}" for name, address in doors.items())
+        names = "".join(f",{name}:PLAINTEXT" for name in doors)
         self._settings = folder / "server.properties"
         self._settings.write_text(
             "process.roles=broker,controller\n"
             "node.id=1\n"
             f"controller.quorum.bootstrap.servers=127.0.0.1:{ports[1]}\n"
-            f"listeners=PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{ports[1]}\n"
+            f"listeners=PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{ports[1]}{inner}\n"
+            f"advertised.listeners=PLAINTEXT://{self.servers}{outer}\n"
+            "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT"
+            f"{names}\n"
+            "inter.broker.listener.name=PLAINTEXT\n"
             "controller.listener.names=CONTROLLER\n"
             f"log.dirs={folder / 'records'}\n"
             "auto.create.topics.enable=false\n"

@@ -87,20 +87,32 @@ class Apart:
             if name == "control":
                 self.start_controller(name)
             else:
-                words = ["run", "app.yaml", "--node", name, "--shards", "2"]
+                words = ["run", self.file_for(name), "--node", name, "--shards", "2"]
                 words += ["--shedder", self.shedder, "--watermark-interval", "500 ms"]
                 self._start(name, [*words, "--master", "local[1,4]"])
 
     def start_controller(self, name):
         """Start a controller with a checkpoint of its own."""
-        self._start(name, ["control", "app.yaml", "--checkpoint", f"state/{name}"])
+        self._start(name, ["control", self.file_for(name), "--checkpoint", f"state/{name}"])
+
+    def file_for(self, name):  # noqa: ARG002  # all read the same
+        """Name the application file that a process reads."""
+        return "app.yaml"
+
+    def command_for(self, name, command):  # noqa: ARG002
+        """Give the command by which a process is started where it belongs."""
+        return command
 
     def _start(self, name, words):
         command = [sys.executable, "-m", "shedlight.cli", *words]
         command += ["--conf", f"spark.jars={connector()}"]
         with (self.folder / f"{name}.said").open("ab") as said:
             self.processes[name] = subprocess.Popen(
-                command, stdout=said, stderr=said, cwd=self.folder, start_new_session=True
+                self.command_for(name, command),
+                stdout=said,
+                stderr=said,
+                cwd=self.folder,
+                start_new_session=True,
             )
 
     def feed(self, number, of):
@@ -111,14 +123,14 @@ class Apart:
             pq.write_table(table.slice(number * size, size), file.with_suffix(".tmp"))
             file.with_suffix(".tmp").rename(file)
 
-    def wait(self, is_so, patience=PATIENCE_S):
+    def wait(self, is_so, patience=PATIENCE_S, every=0.5):
         """Wait until something is so, while all run."""
         over = time.monotonic() + patience
         while not is_so():
             for name, process in self.processes.items():
                 assert process.poll() is None, (name, self.said(name))
             assert time.monotonic() < over, {name: self.said(name) for name in self.processes}
-            time.sleep(0.5)
+            time.sleep(every)
 
     def said(self, name):
         """Read what a process said."""
@@ -182,7 +194,7 @@ def test_nodes_apart_find_what_match_finds(broker, tmp_path, kills):
         run.end()
 
 
-def _open_link(spark, file):
+def open_link(spark, file):
     """Be a controller of the application of a file."""
     application = apart(load_application(file).application)
     digest = application_digest(application, sheddable(application))
@@ -213,7 +225,7 @@ def test_there_is_one_controller_and_plans_go_on_with_the_next_number(broker, sp
 
         run.kill("control")
         run.wait(lambda: "in control of apart: epoch 2" in said())
-        link = _open_link(spark, tmp_path / "app.yaml")
+        link = open_link(spark, tmp_path / "app.yaml")
         began, shares = time.monotonic(), {Stream("Q", "w2"): PatternShares({"type=0": 0.5})}
         link.publish(PlanMessage(epoch=3, number=1, shares=shares))
         run.wait(lambda: taken.exists() and json.loads(taken.read_text()) == [3, 1])
