@@ -23,6 +23,7 @@ from benchmarks import (
     spark,
     states,
     strata,
+    thousand_nodes,
     whole_way,
 )
 from shedlight import __version__
@@ -45,6 +46,7 @@ def main() -> int:
             generated,
             deploying,
             planning,
+            thousand_nodes,
             strata,
             simulating,
             spark,

@@ -117,6 +117,11 @@ def _growth(name: str, large: Arrays, huge: Arrays, limit: float | None) -> Answ
 def peak() -> float:
     """Make the complete plan and give the peak memory of this process in GiB."""
     _plan(draw_arrays(*_LARGE, _SEED))
+    return peak_memory()
+
+
+def peak_memory() -> float:
+    """Give the peak memory of this process in GiB."""
     status = Path("/proc/self/status")
     if status.exists():  # what getrusage says is that of the parent, if that was more
         (most,) = re.findall(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="ascii"))

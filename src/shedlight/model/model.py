@@ -161,4 +161,12 @@ class Model:
 
     def operators_on(self, node: str) -> tuple[OperatorModel, ...]:
         """List the operators of a node."""
-        return tuple(operator for operator in self.operators.values() if operator.node == node)
+    links: tuple[LinkModel, ...] = ()
+    _by_node: dict[str, list[OperatorModel]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        for operator in self.operators.values():
+            self._by_node.setdefault(operator.node, []).append(operator)
+        return tuple(self._by_node.get(node, ()))
