@@ -46,9 +46,15 @@ def test_every_public_name_is_documented(name):
 
 NOT_CONSTRUCTED = {
     *("Attribute", "Expression", "Item", "Part", "Window"),  # parse_pattern makes them, or dsl
-    *("NodeModel", "OperatorModel", "SinkModel"),  # build_model does
+    *("LinkModel", "NodeModel", "OperatorModel", "SinkModel"),  # build_model does
     *("PatternWarning", "Span"),  # parsing
-    *("NodeHealth", "NodeLoad", "Rates", "WatcherPlan"),  # make_plan, the controller
+    *(
+        "LinkLoad",
+        "NodeHealth",
+        "NodeLoad",
+        "Rates",
+        "WatcherPlan",
+    ),  # make_plan, the controller
     *("OperatorStrata", "StratumPlan", "Trial"),  # build_model, make_plan
     *("AppliedThreshold", "StratumCounts"),  # simulate
     *("CepOperator",),  # run_application

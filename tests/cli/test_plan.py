@@ -67,6 +67,35 @@ def test_the_words_say_what_is_kept_and_what_comes_of_it(plan):
     assert any(line.startswith("  w2.Q22 -> w4") for line in lines)
 
 
+LINK = """
+channels:
+  format: kafka
+  options: {kafka.bootstrap.servers: "localhost:9092"}
+  links: {edge-2 -> core: 1 kB/s}
+nodes:
+"""
+
+
+def test_a_link_has_a_row_and_a_price(plan, tmp_path):
+    """In words and in JSON."""
+
+    def change(snapshot):
+        snapshot["event_bytes"] = {"w2.Q21": 60, "w2.Q22": 80}
+
+    asked = {
+        "app": _app(tmp_path, ("\nnodes:\n", LINK)),
+        "snapshot": _changed(tmp_path, change),
+    }
+    row = next(line for line in plan(**asked).output.splitlines() if "edge-2 -> core" in line)
+    assert "  900 B/s  900 B/s" in row, "as planned, and the limit"
+    assert row.endswith("events/s")
+    found = json.loads(plan("--json", **asked).output)
+    link = found["links"]["edge-2 -> core"]
+    assert link["predicted"] == pytest.approx(link["limit"]) == 900
+    assert link["unshed"] > 900
+    assert found["prices"]["edge-2 -> core"] > 0
+
+
 def test_json_has_the_keys_that_machines_rely_on(plan):
     """And they agree with each other."""
     done = plan("--json", "--no-fill", "--latency", "mm1", "--aim", "1")

@@ -27,6 +27,7 @@ FULL: dict[str, Any] = {
     "micro_batch": {"edge-2": {"a": 0.2, "b_in": 1e-6}},
     "transport": {"core": 1e-6},
     "calibration": {"w1.Q11": 0.9},
+    "event_bytes": {"w1.Q11": 60},
 }
 
 
@@ -48,6 +49,7 @@ def test_everything_else_may_be_said_too(tmp_path):
     assert found.micro_batch == {"edge-2": MicroBatchCosts(0.2, 1e-6)}
     assert found.transport == {"core": 1e-6}
     assert found.calibration == {stream("w1.Q11"): 0.9}
+    assert found.event_bytes == {stream("w1.Q11"): 60}
 
 
 def test_times_may_be_given_by_type(tmp_path):
@@ -104,10 +106,14 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
     (
         ("rate", {}),
         (
-            "the snapshot has no 'rate'; known: backlog, calibration, micro_batch, "
-            "output_rates, processing_time, rates, second_moment, strata, transport; "
-            "did you mean 'rates'?"
+            "the snapshot has no 'rate'; known: backlog, calibration, event_bytes, "
+            "micro_batch, output_rates, processing_time, rates, second_moment, strata, "
+            "transport; did you mean 'rates'?"
         ),
+    ),
+    (
+        ("event_bytes", "w1.Q11", -1),
+        'event_bytes["w1.Q11"] is -1; write bytes per complex event, a number from 0 on',
     ),
     (("output_rates", "w1.Q11", -1), f'output_rates["w1.Q11"] is -1; {RATE}'),
     (("output_rates", "s1", 1), f"output_rates names the unknown pattern 's1'; {PATTERNS}"),
@@ -173,8 +179,8 @@ WRONG: list[tuple[tuple[Any, ...], str]] = [
         ("events_per_window", {}),
         (
             "the snapshot has no 'events_per_window'; known: backlog, calibration, "
-            "micro_batch, output_rates, processing_time, rates, second_moment, strata, "
-            "transport"
+            "event_bytes, micro_batch, output_rates, processing_time, rates, second_moment, "
+            "strata, transport"
         ),
     ),
 ]

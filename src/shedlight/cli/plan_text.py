@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from shedlight.graph.application import bound_kind
+from shedlight.graph.channels import format_data_rate
 from shedlight.model.latency import LatencyModel, Target
+from shedlight.model.link import LinkLoad
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Model, OperatorModel, PatternModel
 from shedlight.planning.plan import Plan
@@ -43,6 +45,14 @@ def as_json(model: Model, plan: Plan) -> dict[str, Any]:
         "busy": {
             name: {"predicted": load.busy, "limit": load.busy_limit}
             for name, load in plan.loads.items()
+        },
+        "links": {
+            name: {
+                "unshed": plan.unshed_links[name].rate,
+                "predicted": load.rate,
+                "limit": load.limit,
+            }
+            for name, load in plan.links.items()
         },
         "prices": dict(plan.prices),
         "watchers": {
@@ -89,6 +99,7 @@ def as_text(model: Model, plan: Plan, target: Target) -> str:
         [_headline(model, plan, target)],
         _sinks(model, plan),
         _busy(plan),
+        _links(plan),
         _keep_table(model, plan),
         _watchers(plan),
         _flows(model, plan),
@@ -131,7 +142,18 @@ def _busy(plan: Plan) -> Iterator[str]:
     yield from align_columns(rows, margin=2)
 
 
-def _price(plan: Plan, name: str, load: NodeLoad) -> str:
+def _links(plan: Plan) -> Iterator[str]:
+    if not plan.links:
+        return
+    rows = [["link", "unshed", "planned", "limit", "one more kB/s brings"]]
+    for name, load in plan.links.items():
+        rates = (plan.unshed_links[name].rate, load.rate, load.limit)
+        rows.append([name, *map(format_data_rate, rates), _price(plan, name, load)])
+    yield "links"
+    yield from align_columns(rows, margin=2)
+
+
+def _price(plan: Plan, name: str, load: NodeLoad | LinkLoad) -> str:
     price = plan.prices.get(name, 0.0)
     if price > 0:
         return f"{price:.4g} events/s"

@@ -1,5 +1,6 @@
 """Load assessment: the work that arrives at each node, and what the active plan keeps."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -11,6 +12,7 @@ from shedlight.errors import PlanError
 from shedlight.graph.application import Stream, bound_kind
 from shedlight.model.arrays import Floats
 from shedlight.model.latency import Limit, Target, check_feasible, node_limit
+from shedlight.model.link import link_loads, sent_over
 from shedlight.model.load import node_load
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable, predict
@@ -77,6 +79,7 @@ class LoadAssessment:
     infeasible: Mapping[str, str]  # nodes whose bound cannot be kept whatever is shed, and why
     # complex events per second at each sink, as the active plan predicts
     sinks: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, NodeAssessment] = field(default_factory=dict)  # as of a node, of links
 
 
 def keep_arrays(model: Model, shares: Shares) -> Keep:
@@ -132,6 +135,9 @@ def assess(
         for name, limit in limits.items()
     }
     demand = {name: _demand(expanded, limit, unshed) for name, limit in limits.items()}
+    links = _assess_links(observation, expanded, shed, nodes)
+    unshed_links = link_loads(expanded, unshed, target.aim)
+    demand |= {name: load.rate / load.limit for name, load in unshed_links.items()}
     if model.strata:  # what a plan is made for, whatever the strata are
         unshed = predict(model, None, limits)
     changed = changeable(model, limits)
@@ -152,9 +158,35 @@ def assess(
             for stream in operator.feeds
             if stream not in changed
         },
-        rates={name: node.rate for name, node in nodes.items()},
+        rates={name: node.rate for name, node in (*nodes.items(), *links.items())},
     )
-    return LoadAssessment(nodes, baseline, infeasible, strata.merge_rates(shed).sinks)
+    return LoadAssessment(nodes, baseline, infeasible, strata.merge_rates(shed).sinks, links)
+
+
+def _assess_links(
+    observation: Observation, model: Model, rates: Rates, nodes: Mapping[str, NodeAssessment]
+) -> dict[str, NodeAssessment]:
+    """Assess what goes over each link under the active shares, as observed or as predicted."""
+    assessed = {}
+    predicted = link_loads(model, rates, aim=1.0)
+    for link in model.links:
+        sent = list(sent_over(model, link))
+        events = sum(observation.outputs.get(stream, 0.0) for stream, _ in sent)
+        seen = sum(observation.outputs.get(stream, 0.0) * size for stream, size in sent)
+        assessed[link.name] = NodeAssessment(
+            name=link.name,
+            bound=math.inf,
+            percentile=None,
+            mean=math.inf,
+            load=max(predicted[link.name].rate, seen) / link.capacity,
+            busy_limit=link.capacity,
+            latency=0.0,
+            backlog=0.0,
+            sheds=link.node in nodes and nodes[link.node].sheds,
+            events=events * observation.interval,
+            rate=events,
+        )
+    return assessed
 
 
 def _limits(

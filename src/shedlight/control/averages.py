@@ -64,6 +64,7 @@ class Measure(Enum):
     FIXED = "micro_batch_fixed"
     READING = "micro_batch_reading"
     TRANSPORT = "transport"
+    BYTES = "event_bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,6 +137,7 @@ class Decision:
         attempted: Whether the solver was asked.
         seconds: How long that took; 0 if the solver was not asked or found no plan.
         loads: Busy time over the limit of each node that has one, before the decision.
+        links: What goes over each link over its capacity, likewise.
     """
 
     time: float
@@ -149,6 +150,7 @@ class Decision:
     attempted: bool = False
     seconds: float = 0.0
     loads: Mapping[str, float] = field(default_factory=dict)
+    links: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +284,9 @@ def _replan(
         planned=planned,
         averaged=memory.smoothed.number,
         since=0,
-        expected={name: node.load for name, node in assessment.nodes.items()},
+        expected={
+            name: each.load for name, each in {**assessment.nodes, **assessment.links}.items()
+        },
     )
     memory = replace(memory, shares=shares, history=history, failure=attempt.failure)
     memory, reason = _with_health(memory, assessment), f"{reason}; {attempt.remark}"
@@ -387,4 +391,5 @@ def _decision(
         attempted=attempt is not None,
         seconds=attempt.seconds if attempt else 0.0,
         loads={name: node.load for name, node in nodes.items()},
+        links={n: link.load for n, link in assessment.links.items()} if assessment else {},
     )

@@ -94,7 +94,7 @@ def find_moved(reported: Averages, current: Averages, threshold: float) -> Avera
 
 def _is_zero_when_gone(key: Key) -> bool:
     """Whether what is not seen any more is none; a time stays as it was last measured."""
-    return key.measure not in {Measure.TIME, Measure.MOMENT, Measure.LATENCY}
+    return key.measure not in {Measure.TIME, Measure.MOMENT, Measure.LATENCY, Measure.BYTES}
 
 
 def _has_moved(value: float, reported: float | None, threshold: float) -> bool:
@@ -105,6 +105,10 @@ def _still_averaged(recent: tuple[NodeCounts, ...], events: float) -> tuple[Node
     """Forget the intervals that no operator averages over any more."""
     names = recent[-1].operators
     return recent[-max((len(window(recent, name, events)) for name in names), default=1) :]
+
+
+_OF_PATTERNS = (Measure.OUTPUTS, Measure.PARTIAL_MATCHES, Measure.BYTES)
+"""What is one number for each pattern."""
 
 
 def merge_reports(before: Averages, reports: Iterable[MonitorReport]) -> Averages:
@@ -127,7 +131,7 @@ def observation_of(values: Averages, time: float, interval: float) -> Observatio
         elif key.measure is Measure.ARRIVALS:
             inputs = arrivals.setdefault(key.of, {})
             inputs.setdefault(key.stream, {})[key.label] = value
-        elif key.measure in {Measure.OUTPUTS, Measure.PARTIAL_MATCHES}:
+        elif key.measure in _OF_PATTERNS:
             plain.setdefault(key.measure, {})[key.stream] = value
         else:
             typed.setdefault(key.measure, {}).setdefault(key.stream, {})[key.label] = value
@@ -148,6 +152,7 @@ def observation_of(values: Averages, time: float, interval: float) -> Observatio
             for name, fixed in nodes.get(Measure.FIXED, {}).items()
         },
         transport=nodes.get(Measure.TRANSPORT, {}),
+        event_bytes=plain.get(Measure.BYTES, {}),
     )
 
 
@@ -164,8 +169,7 @@ def _rates(observation: Observation) -> Iterator[tuple[Key, float]]:
 
 
 def _of_patterns(observation: Observation) -> Iterator[tuple[Key, float]]:
-    plain = {Measure.OUTPUTS, Measure.PARTIAL_MATCHES}
-    for measure in (Measure.KEPT, Measure.TIME, Measure.MOMENT, *plain):
+    for measure in (Measure.KEPT, Measure.TIME, Measure.MOMENT, *_OF_PATTERNS):
         for stream, found in getattr(observation, measure.value).items():
             types = found if isinstance(found, Mapping) else {"": found}
             for label, value in types.items():

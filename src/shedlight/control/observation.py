@@ -50,6 +50,7 @@ class Observation:
         latency: Mean seconds that a processed event spent at each node.
         micro_batch: What a micro-batch costs at each node.
         transport: Seconds per event that any pattern keeps, at each node.
+        event_bytes: Bytes of a complex event of each pattern that other nodes read.
         strata: What was observed of the strata of keys, by operator and name, where keys are
             shed in strata.
         key_histories: The histories of a sample of keys, by operator, where an engine has them.
@@ -68,6 +69,7 @@ class Observation:
     latency: Mapping[str, float] = field(default_factory=dict)
     micro_batch: Mapping[str, MicroBatchCosts] = field(default_factory=dict)
     transport: Mapping[str, float] = field(default_factory=dict)
+    event_bytes: Mapping[Stream, float] = field(default_factory=dict)
     strata: Mapping[str, Mapping[str, StratumObservation]] = field(default_factory=dict)
     key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
 
@@ -77,7 +79,11 @@ class Observation:
 
 
 def remember_times(observation: Observation, before: Observation | None) -> Observation:
-    """Add processing times from an earlier observation, of patterns that took no event now."""
+    """Add from an earlier observation what cannot be measured now.
+
+    The processing times of patterns that took no event, and the bytes of complex events of
+    those that found none.
+    """
     if before is None:
         return observation
     new, times = observation.second_moment, observation.processing_time
@@ -86,6 +92,7 @@ def remember_times(observation: Observation, before: Observation | None) -> Obse
         observation,
         processing_time={**before.processing_time, **times},
         second_moment={**old, **{s: moment for s, moment in new.items() if s in times}},
+        event_bytes={**before.event_bytes, **observation.event_bytes},
     )
 
 
@@ -116,6 +123,7 @@ def snapshot_of(
         backlog=observation.backlog,
         micro_batch=observation.micro_batch,
         transport=observation.transport,
+        event_bytes=observation.event_bytes,
         calibration=calibration or {},
         strata=strata or {},
         file=f"observation at {observation.time:g} s",

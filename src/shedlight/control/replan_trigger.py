@@ -99,7 +99,7 @@ def find_replan_trigger(
     triggers = [
         _backlog_gone(policy, node, planned)
         or _node_trigger(policy, node, baseline.demand[node.name], history)
-        for node in assessment.nodes.values()
+        for node in (*assessment.nodes.values(), *assessment.links.values())
     ]
     triggers = [trigger for trigger in triggers if trigger.reason]
     first = next((trigger for trigger in triggers if trigger.replan), None)

@@ -7,7 +7,7 @@ from itertools import chain
 from shedlight.errors import known_names
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
-from shedlight.graph.channels import channel_problems
+from shedlight.graph.channels import Edge, channel_problems, link_name
 from shedlight.graph.closures import find_closures
 from shedlight.graph.column_types import data_type_problems, pattern_path
 from shedlight.graph.file.problem import (
@@ -191,6 +191,38 @@ def _kafka_problems(application: Application) -> Iterator[Problem]:
     if application.channels is not None:
         for problem in channel_problems(application.channels.options):
             yield problem_at(("channels",), problem)
+        for edge in application.channels.links:
+            yield from _link_problems(application, edge)
+
+
+def _link_problems(application: Application, edge: Edge) -> Iterator[Problem]:
+    """See that a link is there, and that its bytes can be shed where they come from."""
+    path: Path = ("channels", "links", link_name(edge))
+    nodes, specs = application.nodes, application.operators
+    unknown = [name for name in edge if name not in nodes]
+    for name in unknown:
+        yield problem_at(path, f"names the unknown node {name!r}", known_names(name, nodes))
+    if unknown:
+        return
+    start, end = edge
+    edges = sorted(
+        {
+            (specs[stream.operator].node, spec.node)
+            for spec in specs.values()
+            for stream in spec.inputs
+            if stream.operator is not None
+            and stream.operator in specs
+            and specs[stream.operator].node != spec.node
+        }
+    )
+    if edge not in edges:
+        problem = f"is no link, for {end} reads nothing that {start} finds"
+        yield problem_at(path, problem, known_names(link_name(edge), map(link_name, edges)))
+    elif nodes[start].bound is None:
+        hint = "give it one, or leave the capacity out"
+        yield problem_at(
+            path, f"needs a bound at {start}, for without one nothing is shed", hint
+        )
 
 
 def _path_problems(application: Application) -> Iterator[Problem]:

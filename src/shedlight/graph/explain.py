@@ -6,6 +6,7 @@ from itertools import islice
 from shedlight.errors import ApplicationError, CapError
 from shedlight.graph import application as app
 from shedlight.graph.application import Application, OperatorSpec, Sink, Source, Stream
+from shedlight.graph.channels import format_data_rate, link_name
 from shedlight.graph.index_notes import note_indexes
 from shedlight.graph.shedding_notes import note_shedding
 from shedlight.graph.topology import list_elements, operators_on
@@ -131,6 +132,8 @@ def _graph(application: Application) -> Iterator[str]:
     channels = application.channels
     if channels is not None:
         yield f"  channels between nodes: {channels.format}, topics {channels.prefix}.*"
+        for edge, capacity in channels.links.items():
+            yield f"  link {link_name(edge)}: at most {format_data_rate(capacity)}"
 
 
 def _readers_by_stream(application: Application) -> Mapping[Stream, Sequence[str]]:

@@ -1,17 +1,25 @@
 """From an application and a snapshot to the model that plans are made with."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from shedlight.graph.application import Application, OperatorSpec, ShedBy, Stream
+from shedlight.graph.channels import link_name
 from shedlight.graph.closures import Closures, find_closures
 from shedlight.graph.columns import operator_columns
 from shedlight.graph.topology import key_name, operator_order
 from shedlight.language.ast.pattern import elements
 from shedlight.model.arrays import Flags, Floats
-from shedlight.model.model import Model, NodeModel, OperatorModel, PatternModel, SinkModel
+from shedlight.model.model import (
+    LinkModel,
+    Model,
+    NodeModel,
+    OperatorModel,
+    PatternModel,
+    SinkModel,
+)
 from shedlight.model.operator_types import OperatorTypes, operator_types
 from shedlight.model.quantity import format_keys
 from shedlight.model.rates import with_capacities
@@ -38,7 +46,7 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
     vocabularies = operator_vocabularies(application)
     check_snapshot(snapshot, application, vocabularies)
     columns = operator_columns(application)
-    closures = find_closures(application)
+    closures, sent = find_closures(application), _sent(application)
     operators, strata = {}, {}
     for spec in operator_order(application):
         types = operator_types(application, snapshot, spec, columns, vocabularies[spec.name])
@@ -49,7 +57,12 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             sources=types.sources,
             feeds=types.feeds,
             patterns=tuple(
-                _pattern(snapshot, spec, stream, types, or_as, closures)
+                replace(
+                    _pattern(snapshot, spec, stream, types, or_as, closures),
+                    event_bytes=snapshot.event_bytes.get(stream, 0.0)
+                    if stream in sent
+                    else 0.0,
+                )
                 for stream in spec.outputs
             ),
             unused=types.unused,
@@ -71,8 +84,26 @@ def build_model(application: Application, snapshot: Snapshot, or_as: OrAs = "sum
             if not sink.timed_out
         },
         strata=strata,
+        links=tuple(_links(application)),
     )
     return with_capacities(model)
+
+
+def _links(application: Application) -> Iterator[LinkModel]:
+    channels = application.channels
+    for edge, capacity in ({} if channels is None else channels.links).items():
+        yield LinkModel(name=link_name(edge), node=edge[0], capacity=capacity)
+
+
+def _sent(application: Application) -> frozenset[Stream]:
+    """Find the patterns that other nodes read."""
+    specs = application.operators
+    return frozenset(
+        stream
+        for spec in specs.values()
+        for stream in spec.inputs
+        if stream.operator and specs[stream.operator].node != spec.node
+    )
 
 
 def _node(application: Application, snapshot: Snapshot, name: str) -> NodeModel:

@@ -46,6 +46,8 @@ class PatternModel:
     protected: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     pattern: Pattern | None = None  # its text, if it has one
     accepts: tuple[Ints, ...] = ()  # the types that each element of the text accepts, by number
+    # bytes of a complex event on the links of its node; 0: no other node reads it
+    event_bytes: float = 0.0
 
     @property
     def is_switched(self) -> bool:
@@ -105,6 +107,15 @@ class NodeModel:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LinkModel:
+    """What the planner knows of a link: all that other nodes read of a node goes over it."""
+
+    name: str  # its name
+    node: str  # the node that it leads away from
+    capacity: float  # bytes per second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkModel:
     """What the planner knows of a sink."""
 
@@ -143,12 +154,21 @@ class Model:
         operators: The operators by name, each after all that feed it.
         sinks: The sinks by name.
         strata: The strata of operators whose keys are not all alike, by name.
+        links: The links of limited capacity.
     """
 
     nodes: Mapping[str, NodeModel]
     operators: Mapping[str, OperatorModel]
     sinks: Mapping[str, SinkModel]
     strata: Mapping[str, OperatorStrata] = field(default_factory=dict)
+    links: tuple[LinkModel, ...] = ()
+    _by_node: dict[str, list[OperatorModel]] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        for operator in self.operators.values():
+            self._by_node.setdefault(operator.node, []).append(operator)
 
     @property
     def patterns(self) -> Mapping[Stream, PatternModel]:
@@ -161,12 +181,4 @@ class Model:
 
     def operators_on(self, node: str) -> tuple[OperatorModel, ...]:
         """List the operators of a node."""
-    links: tuple[LinkModel, ...] = ()
-    _by_node: dict[str, list[OperatorModel]] = field(
-        default_factory=dict, init=False, repr=False
-    )
-
-    def __post_init__(self) -> None:
-        for operator in self.operators.values():
-            self._by_node.setdefault(operator.node, []).append(operator)
         return tuple(self._by_node.get(node, ()))

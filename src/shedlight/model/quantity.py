@@ -54,6 +54,7 @@ SquaredSeconds = Annotated[
     float, PlainValidator(Quantity("squared seconds per event", above=True).check)
 ]
 BusySeconds = Annotated[float, PlainValidator(Quantity("busy seconds that are queued").check)]
+BytesPerEvent = Annotated[float, PlainValidator(Quantity("bytes per complex event").check)]
 CostSeconds = Annotated[float, PlainValidator(Quantity("seconds").check)]
 CalibrationFactor = Annotated[float, PlainValidator(FACTOR.check)]
 

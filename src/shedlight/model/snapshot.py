@@ -21,6 +21,7 @@ from shedlight.matching.compile.type_labels import OTHER, Vocabulary
 from shedlight.model.model import SheddingWay
 from shedlight.model.quantity import (
     BusySeconds,
+    BytesPerEvent,
     CalibrationFactor,
     CostSeconds,
     EventsPerSecond,
@@ -31,7 +32,14 @@ from shedlight.model.quantity import (
 )
 from shedlight.model.type_index import operator_vocabularies, operator_vocabulary
 
-STREAM_SECTIONS = ("rates", "output_rates", "processing_time", "second_moment", "calibration")
+STREAM_SECTIONS = (
+    "rates",
+    "output_rates",
+    "processing_time",
+    "second_moment",
+    "calibration",
+    "event_bytes",
+)
 """The sections of a snapshot that have a value for each stream."""
 NODE_SECTIONS = ("backlog", "micro_batch", "transport")
 """The sections that have a value for each node."""
@@ -133,6 +141,7 @@ class Snapshot:
         micro_batch: What a micro-batch costs at a node.
         transport: Seconds per event that any pattern keeps, at a node.
         calibration: Matches of a pattern as measured over those modelled.
+        event_bytes: Bytes of a complex event of a pattern on its way to other nodes.
         strata: What is known of the strata of keys, by operator and by the name of the stratum.
             The rest of the keys may be left out.
         file: Where it was read from, for messages.
@@ -146,6 +155,7 @@ class Snapshot:
     micro_batch: Mapping[str, BatchCosts] = field(default_factory=dict)
     transport: Mapping[str, CostSeconds] = field(default_factory=dict)
     calibration: ByStream[CalibrationFactor] = field(default_factory=dict)
+    event_bytes: ByStream[BytesPerEvent] = field(default_factory=dict)
     strata: Mapping[str, Mapping[str, StratumRates]] = field(default_factory=dict)
     file: str = "the snapshot"
 

@@ -195,7 +195,7 @@ def _stands_alone(problem: PlanningProblem, node: str) -> bool:
         for operator in problem.model.operators_on(node)
         for pattern in operator.patterns
     )
-    if problem.limits[node].transport or fed_by_key:
+    if problem.limits[node].transport or fed_by_key or problem.model.links:
         return False
     reached = {pattern.stream for pattern in problem.patterns_on(node)}
     for operator in problem.model.operators.values():

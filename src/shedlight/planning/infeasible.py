@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from shedlight.errors import PlanError, join_words
 from shedlight.graph.application import Stream
+from shedlight.graph.channels import format_data_rate
 from shedlight.model.arrays import Floats, dot
 from shedlight.model.latency import Limit
 from shedlight.model.lp import SolverOutcome
-from shedlight.model.model import Model, PatternModel, SinkModel
+from shedlight.model.model import LinkModel, Model, PatternModel, SinkModel
 from shedlight.planning.lp_rows import LpRows, build_lp_rows, required_rate
 from shedlight.planning.problem import PlanningProblem
 from shedlight.planning.reduced_lp import ReducedLp, reduced_program, solve_rounds
@@ -29,9 +30,9 @@ class Relaxation:
     """A constraint to relax, and by how much.
 
     Attributes:
-        setting: `min_rate` or `min_share` of a sink, `never_shed` of an operator, or `limit` of
-            a node.
-        name: The sink, the operator or the node.
+        setting: `min_rate` or `min_share` of a sink, `never_shed` of an operator, `limit` of a
+            node, or `link`.
+        name: The sink, the operator, the node or the link.
         by: The share by which to lower it, or by which a limit would have to be higher; of
             `never_shed`, the share of the type that would have to be shed.
         label: The type that is never shed; else empty.
@@ -90,7 +91,7 @@ def _lower_constraints(problem: PlanningProblem, time_limit: float) -> Iterator[
         if required_rate(sink, rows.unshed) > 0
     }
     relaxed = {key: program.add_columns(1, upper=1.0) for key in _protected_types(rows)}
-    reduced = reduced_program(rows, relaxed)
+    reduced = reduced_program(rows, relaxed, aim=problem.aim)
     rows.add_constraints(slack)
     values = _least(reduced, [*slack.values(), *relaxed.values()], time_limit)
     if values is None:
@@ -108,18 +109,23 @@ def _lower_constraints(problem: PlanningProblem, time_limit: float) -> Iterator[
 def _raise_limits(problem: PlanningProblem, time_limit: float) -> Iterator[Relaxation]:
     """Find the limits that would have to be higher so that all constraints are met."""
     rows = _build_rows(problem)
-    beyond = {name: rows.program.add_columns(1) for name in rows.limits}
-    reduced = reduced_program(rows, beyond=beyond)
+    names = (*rows.limits, *(link.name for link in problem.model.links))
+    beyond = {name: rows.program.add_columns(1) for name in names}
+    reduced = reduced_program(rows, beyond=beyond, aim=problem.aim)
     rows.add_constraints()
     values = _least(reduced, list(beyond.values()), time_limit)
     if values is None:
         return
-    for name, column in beyond.items():
-        limit = _limit_at(rows, rows.limits[name], values)
-        if values[column] > _NOTICEABLE_SHARE * limit:
-            by = float(values[column]) / limit if limit else math.inf
+    for name in rows.limits:
+        limit, more = _limit_at(rows, rows.limits[name], values), float(values[beyond[name]])
+        if more > _NOTICEABLE_SHARE * limit:
+            by = more / limit if limit else math.inf
             text = _node_text(problem, name, by)
             yield Relaxation(setting="limit", name=name, by=by, text=text)
+    for link in problem.model.links:
+        by = float(values[beyond[link.name]])
+        if by > _NOTICEABLE_SHARE:
+            yield Relaxation(setting="link", name=link.name, by=by, text=_link_text(link, by))
 
 
 def _limit_at(rows: LpRows, limit: Limit, values: Floats) -> float:
@@ -208,6 +214,11 @@ def _node_text(problem: PlanningProblem, name: str, by: float) -> str:
         f"node {name!r} needs {_ceil(by)} more than its bound allows, {needs:.3g} s of work a "
         f"second where it has {has:.3g}: give it {join_words([*ways, 'fewer events'])}"
     )
+
+
+def _link_text(link: LinkModel, by: float) -> str:
+    has, needs = format_data_rate(link.capacity), format_data_rate(link.capacity * (1 + by))
+    return f"the link {link.name} needs {_ceil(by)} more than its {has}: give it {needs}"
 
 
 def _watchers_of(model: Model, stream: Stream) -> list[PatternModel]:

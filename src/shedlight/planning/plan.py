@@ -9,6 +9,7 @@ import numpy as np
 from shedlight.errors import PlanError, known_names
 from shedlight.graph.application import Stream
 from shedlight.model.latency import Limit, Target, check_feasible, node_limit
+from shedlight.model.link import LinkLoad
 from shedlight.model.load import NodeLoad
 from shedlight.model.model import Keep, Model
 from shedlight.model.rates import Rates, changeable
@@ -64,7 +65,10 @@ class Plan:
         loads: How busy each node with a limit is with it.
         unshed_loads: How busy each would be without.
         objective: What it brings: the weighted rate at the sinks, or the output of the nodes.
-        prices: What one more busy millisecond per second of a node would bring.
+        prices: What one more busy millisecond per second of a node would bring, or one more
+            kilobyte per second of a link.
+        links: What goes over each link with it.
+        unshed_links: What would without.
         watchers: What it does with each watcher: on, off, or a share of the keys; and why.
         strata: What patterns keep of each stratum of their keys, where there are strata; `keep`
             has the mean share then.
@@ -81,6 +85,8 @@ class Plan:
     unshed_loads: Mapping[str, NodeLoad]
     objective: float
     prices: Mapping[str, float]
+    links: Mapping[str, LinkLoad] = field(default_factory=dict)
+    unshed_links: Mapping[str, LinkLoad] = field(default_factory=dict)
     watchers: tuple[WatcherPlan, ...] = ()
     strata: Mapping[Stream, tuple[StratumPlan, ...]] = field(default_factory=dict)
     trials: Mapping[Stream, Trial] = field(default_factory=dict)
@@ -120,14 +126,14 @@ def make_plan(
     began = clock()
     problem = _planning_problem(model, settings)
     candidate = problem.everything
-    unshed_loads = candidate.loads
-    nodes = _overloaded(unshed_loads, settings)
+    unshed = candidate
+    nodes = _overloaded(problem, settings)
     prices: Mapping[str, float] = dict.fromkeys(problem.limits, 0.0)
     keeps_incumbent = False
     while nodes:
         problem = problem if nodes == problem.nodes else replace(problem, nodes=nodes)
         candidate, prices, keeps_incumbent = _solve(problem, settings, incumbent, history)
-        more = [n for n in problem.limits if n not in nodes and not candidate.loads[n].fits]
+        more = [name for name in problem.over(candidate) if name not in nodes]
         if settings.bottleneck is not None or not more:
             break
         nodes = (*nodes, *more)
@@ -138,9 +144,14 @@ def make_plan(
         unshed_rates=_unshed_rates(problem),
         rates=candidate.rates,
         loads=candidate.loads,
-        unshed_loads=unshed_loads,
+        unshed_loads=unshed.loads,
+        links=candidate.links,
+        unshed_links=unshed.links,
         objective=problem.value(candidate.rates),
-        prices={name: prices.get(name, 0.0) / 1e3 for name in problem.limits},
+        prices={
+            **{name: prices.get(name, 0.0) / 1e3 for name in problem.limits},
+            **{name: prices.get(name, 0.0) * 1e3 for name in candidate.links},
+        },
         watchers=plan_watchers(problem, candidate),
         seconds=clock() - began,
     )
@@ -223,7 +234,7 @@ def _planning_problem(model: Model, settings: PlanSettings) -> PlanningProblem:
     if settings.bottleneck is not None:
         _check_bottleneck(model, limits, settings.bottleneck, local=settings.local)
         nodes = (settings.bottleneck,)
-    problem = PlanningProblem(model, limits, nodes, settings.local)
+    problem = PlanningProblem(model, limits, nodes, settings.local, settings.target.aim)
     for name in nodes:
         check_feasible(limits[name], limits[name].arrivals.at(problem.unshed.outputs)[1])
     return problem
@@ -249,10 +260,11 @@ def _check_bottleneck(
         )
 
 
-def _overloaded(unshed: Mapping[str, NodeLoad], settings: PlanSettings) -> tuple[str, ...]:
+def _overloaded(problem: PlanningProblem, settings: PlanSettings) -> tuple[str, ...]:
+    over = problem.over(problem.everything)
     if settings.bottleneck is None:
-        return tuple(name for name, load in unshed.items() if not load.fits)
-    return () if unshed[settings.bottleneck].fits else (settings.bottleneck,)
+        return tuple(over)
+    return (settings.bottleneck,) if settings.bottleneck in over else ()
 
 
 def _complete(problem: PlanningProblem, keep: Keep) -> Keep:
@@ -277,6 +289,7 @@ def _solve(
         local=problem.local,
         unshed=problem.unshed,
         time_limit=settings.time_limit,
+        aim=problem.aim,
     )
     if solution is None:
         raise explain_infeasible(problem, settings.time_limit)
@@ -306,7 +319,7 @@ def _usable(
     ):
         return None
     candidate = problem.evaluate({stream: incumbent[stream] for stream in best.keep})
-    is_usable = all(candidate.loads[name].fits for name in problem.nodes) and all(
+    is_usable = set(problem.nodes).isdisjoint(problem.over(candidate)) and all(
         candidate.rates.sinks[sink.name] >= _NEARLY * required_rate(sink, problem.unshed)
         for sink in problem.model.sinks.values()
     )

@@ -1,10 +1,11 @@
 """What a plan is for: the application, the limits of its nodes, and which nodes it plans."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from shedlight.model.latency import Limit
+from shedlight.model.link import LinkLoad, link_loads
 from shedlight.model.load import LoadAccumulator, NodeLoad
 from shedlight.model.model import Keep, Model, PatternModel
 from shedlight.model.rates import ChooseShares, Rates, propagate_rates
@@ -17,11 +18,13 @@ class CandidatePlan:
     keep: Keep  # the shares
     rates: Rates  # the rates with them
     loads: Mapping[str, NodeLoad]  # how busy each node that has a limit is with them
+    links: Mapping[str, LinkLoad] = field(default_factory=dict)  # what goes over each link
 
     @property
     def fits(self) -> bool:
         """Whether all limits are kept."""
-        return all(load.fits for load in self.loads.values())
+        are_kept = (load.fits for load in self.loads.values())
+        return all(are_kept) and all(link.fits for link in self.links.values())
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +35,7 @@ class PlanningProblem:
     limits: Mapping[str, Limit]  # of every node that has one
     nodes: tuple[str, ...]  # the nodes that are planned, each with a limit
     local: bool = False  # whether the output of these nodes counts, and not that of the sinks
+    aim: float = 1.0  # the share of the capacity of links to aim at
 
     @cached_property
     def everything(self) -> CandidatePlan:
@@ -64,7 +68,14 @@ class PlanningProblem:
         rates = propagate_rates(
             self.model, choose, self.nodes, unshed=unshed, on_kept=loads.add
         )
-        return CandidatePlan(keep, rates, loads.loads(self.model, rates))
+        links = link_loads(self.model, rates, self.aim)
+        return CandidatePlan(keep, rates, loads.loads(self.model, rates), links)
+
+    def over(self, candidate: CandidatePlan) -> list[str]:
+        """List the nodes with a limit that are over it, or send more than a link takes."""
+        full = {link.node for link in self.model.links if not candidate.links[link.name].fits}
+        loads = candidate.loads
+        return [name for name in self.limits if name in full or not loads[name].fits]
 
     def value(self, rates: Rates) -> float:
         """Say what rates are worth: weighted at the sinks, or plainly where it is planned."""

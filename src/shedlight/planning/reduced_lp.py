@@ -16,8 +16,9 @@ import numpy as np
 from shedlight.graph.application import Stream
 from shedlight.model.arrays import Floats, Ints, dot
 from shedlight.model.latency import LatencyModel, Limit
+from shedlight.model.link import sent_over
 from shedlight.model.lp import LinearExpression, LinearProgram, Solution, SolverOutcome
-from shedlight.model.model import Model, PatternModel
+from shedlight.model.model import LinkModel, Model, PatternModel
 from shedlight.model.rates import Rates
 from shedlight.model.selectivity.flow_lp import NONE
 from shedlight.planning.kept_terms import (
@@ -43,8 +44,10 @@ class ReducedLp:
     # the columns of events that any pattern keeps, by operator, one per type
     transport_columns: dict[str, int] = field(default_factory=dict)
     limit_rows: dict[str, list[int]] = field(default_factory=dict)  # by node
-    # the columns of what nodes may do beyond their limits, to find out how much it would take
+    # the columns of what nodes may do beyond their limits, in busy seconds, and links as shares
+    # of their limits, to find out how much it would take
     beyond: Mapping[str, int] = field(default_factory=dict)
+    link_rows: dict[str, int] = field(default_factory=dict)  # by link
 
     @property
     def program(self) -> LinearProgram:
@@ -56,11 +59,12 @@ def reduced_program(
     rows: LpRows,
     relaxed: RelaxedColumns | None = None,
     beyond: Mapping[str, int] | None = None,
+    aim: float = 1.0,
 ) -> ReducedLp:
     """Write the reduced program down, with the first tangent of each limit.
 
-    Columns may be given for what is shed of types that are never to be, and for what nodes do
-    beyond their limits.
+    Columns may be given for what is shed of types that are never to be, and for what nodes and
+    links do beyond their limits. The aim is that of links.
     """
     reduced = ReducedLp(rows, beyond=beyond or {})
     for operator, pattern in rows.planned():
@@ -75,7 +79,27 @@ def reduced_program(
                 reduced.transport_columns[operator.name] = first
         used, read = limit.arrivals.at(rows.unshed.outputs)
         _add_limit(reduced, limit, used, read)
+    for link in rows.model.links:
+        _add_link(reduced, link, aim)
     return reduced
+
+
+def _add_link(reduced: ReducedLp, link: LinkModel, aim: float) -> None:
+    """Add the row of a link, if the plan changes what goes over it."""
+    rows, columns, factors, fixed = reduced.rows, list[int](), list[float](), 0.0
+    for stream, size in sent_over(rows.model, link):
+        if stream in rows.columns:
+            columns.append(rows.match_column(stream))
+            factors.append(size * rows.patterns[stream].yields)
+        else:
+            fixed += size * rows.unshed.outputs[stream]
+    if not columns:
+        return
+    if link.name in reduced.beyond:
+        columns.append(reduced.beyond[link.name])
+        factors.append(-aim * link.capacity)
+    row = rows.program.add_row(columns, factors, upper=aim * link.capacity - fixed)
+    reduced.link_rows[link.name] = row
 
 
 def _limit_groups(rows: LpRows) -> None:
@@ -94,16 +118,18 @@ def solve_reduced(
     local: bool = False,
     unshed: Rates | None = None,
     time_limit: float = 60.0,
+    aim: float = 1.0,
 ) -> LpSolution | None:
     """Solve the reduced program for the nodes with limits; None if it is infeasible.
 
     If `local`, the output of these nodes counts, and not that of the sinks. The rates if
-    nothing is shed need not be given; the time limit is for the solver, in seconds.
+    nothing is shed need not be given; the time limit is for the solver, in seconds; the aim is
+    that of links.
 
     Raises:
         SolverError: The solver ended without an answer.
     """
-    reduced = reduced_program(build_lp_rows(model, limits, local=local, unshed=unshed))
+    reduced = reduced_program(build_lp_rows(model, limits, local=local, unshed=unshed), aim=aim)
     reduced.rows.add_constraints()
     solution = solve_rounds(reduced, time_limit)
     if solution.outcome is SolverOutcome.INFEASIBLE:
@@ -282,12 +308,13 @@ def _tie_costs(reduced: ReducedLp) -> Floats:
 
 
 def _prices(reduced: ReducedLp, solution: Solution, time_limit: float) -> Mapping[str, float]:
-    """Read the worth of one more busy second per second off the duals."""
+    """Read the worth of one more busy second, or byte on a link, per second off the duals."""
     duals = solution.duals
     if reduced.program.has_integers:
         fixed = np.round(solution.values)
         duals = reduced.program.solve(time_limit=time_limit, fixed=fixed).duals
+    rows_of = reduced.limit_rows | {name: [row] for name, row in reduced.link_rows.items()}
     return {
         name: abs(float(sum(duals[row] for row in rows))) if len(duals) else 0.0
-        for name, rows in reduced.limit_rows.items()
+        for name, rows in rows_of.items()
     }

@@ -49,9 +49,9 @@ def _pattern_shares(pattern: PatternModel, solution: LpSolution, arrivals: Float
 
 
 def scale_into_limits(problem: PlanningProblem, candidate: CandidatePlan) -> CandidatePlan:
-    """Scale the shares of every planned node that is over its limit down until none is."""
+    """Scale the shares of planned nodes down until none does or sends more than it may."""
     for _ in range(_MAX_ROUNDS):
-        over = [name for name in problem.nodes if not candidate.loads[name].fits]
+        over = [name for name in problem.over(candidate) if name in problem.nodes]
         if not over:
             break
         keep = dict(candidate.keep)
@@ -72,6 +72,8 @@ def _scaled(problem: PlanningProblem, node: str, candidate: CandidatePlan) -> Ke
         fixed += dot(candidate.rates.kept[stream][held], limit.costs[stream][held])
     loose = load.cost - fixed
     factor = max(0.0, min(1.0, (load.limit - fixed) / loose)) if loose > 0 else 0.0
+    full = [candidate.links[link.name] for link in problem.model.links if link.node == node]
+    factor = min([factor, *(load.limit / load.rate for load in full if not load.fits)])
     scaled = {pattern.stream: candidate.keep[pattern.stream].copy() for pattern in patterns}
     for pattern in patterns:
         shares = scaled[pattern.stream]

@@ -37,6 +37,7 @@ def decision_record(decision: Decision, memory: Memory | None = None) -> Decisio
         rates=rates,
         omitted_shares=all_shares - sum(map(len, shares.values())),
         sinks=_finite(decision.sinks),
+        links=_finite(decision.links),
         prices={} if plan is None else _finite(plan.prices),
         watchers={} if plan is None else {str(w.stream): w.keep for w in plan.watchers},
     )

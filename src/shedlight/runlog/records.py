@@ -181,8 +181,10 @@ class DecisionRecord(DecisionSummary):
     omitted_shares: Count = 0  # how many shares are left out
     # how many complex events each sink gets in a second by the active plan
     sinks: dict[str, Number] = {}
-    # what one more busy millisecond per second of a node would bring, by the plan that was made
-    # now; empty: none was
+    # what goes over each link of limited capacity, as a share of that
+    links: dict[str, Number] = {}
+    # what one more busy millisecond per second of a node would bring, or one more kilobyte per
+    # second of a link, by the plan that was made now; empty: none was
     prices: dict[str, Number] = {}
     # for which share of keys each watcher is on by the plan that was made now, 1 or 0 without a
     # key; empty: none was

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shedlight.engines.simulator import ServedEvents, Service, ServiceDistribution, simulate
-from shedlight.engines.simulator.queue_run import serve_in_order
+from shedlight.engines.simulator.fifo_server import serve_in_order
 from shedlight.engines.tables import run_application
 from shedlight.graph import Node, OperatorSpec, Sink, Source, Stream, build_application
 from shedlight.language import parse_pattern

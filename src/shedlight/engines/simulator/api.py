@@ -53,6 +53,8 @@ class Interval:
         strata: What was counted of strata of keys, by operator and name; empty if nobody
             sheds in strata.
         key_histories: The histories of a sample of keys so far, by operator, likewise.
+        event_bytes: Bytes of a complex event of each pattern that other nodes read.
+        links: Bytes that were sent over each link of limited capacity.
     """
 
     start: float
@@ -74,6 +76,8 @@ class Interval:
     observations: tuple[Observation, ...] | None = None
     strata: Mapping[str, Mapping[str, StratumCounts]] = field(default_factory=dict)
     key_histories: Mapping[str, KeyHistory] = field(default_factory=dict)
+    event_bytes: Mapping[Stream, float] = field(default_factory=dict)
+    links: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,6 @@ from shedlight.engines.simulator.server import Server, ServiceBatch
 from shedlight.engines.simulator.service import ServiceTimes
 from shedlight.graph import Node, Stream
 from shedlight.matching.operators.classify import gather
-from shedlight.matching.output.complex_events import EVENTS
 from shedlight.model.spark_costs import DEFAULT_COSTS, Costs
 from shedlight.shedding.shares import Shares
 
@@ -94,7 +93,7 @@ class MicroBatchRun(SimulationRun):
             self._run_batch(name, start, shares, builder)
         if builder.is_last:
             self._end_inputs(shares, builder)
-        interval = self._with_strata(builder.build(self._free))
+        interval = self._complete(builder.build(self._free))
         self._unobserved.append(interval)
         return replace(
             interval,
@@ -143,6 +142,7 @@ class MicroBatchRun(SimulationRun):
         builder.add_reading(name, node.costs.reading * events)
         for each in done:
             self._finish(each, lowered, start, seconds, builder)
+        self._carry()
 
     def _read_sources(self, node: _Node, start: float) -> dict[str, pa.Table]:
         """Read what has arrived from sources."""
@@ -234,10 +234,8 @@ class MicroBatchRun(SimulationRun):
         """Send complex events to the operators of their node that read them, or to others."""
         if not len(table):
             return
-        without = table.drop_columns([EVENTS]) if EVENTS in table.column_names else table
-        for server in self._servers.values():
-            if stream in server.channels and (server.spec.node == node) is inside:
-                server.channels[stream].in_transit.append((without, np.full(len(table), at)))
+        readers = [s for s in self._servers.values() if (s.spec.node == node) is inside]
+        self._send_to(readers, stream, table, np.full(len(table), at), inside=inside)
 
     def _pressure(self, node: _Node, events: int, shares: Shares) -> float:
         """Give the greatest factor with which the next micro-batch keeps the bound."""

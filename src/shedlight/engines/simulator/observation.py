@@ -19,6 +19,7 @@ _SUMS = (
     "not_admitted",
     "processing",
     "reading",
+    "links",
 )
 
 
@@ -54,6 +55,7 @@ def observation_of(interval: Interval) -> Observation:
             for name, strata in interval.strata.items()
         },
         key_histories=interval.key_histories,
+        event_bytes=interval.event_bytes,
     )
 
 
@@ -159,6 +161,7 @@ def join_intervals(intervals: Sequence[Interval]) -> Interval:
             for s in last.spent
         },
         strata={name: _add_strata(intervals, name) for name in last.strata},
+        event_bytes={s: size for each in intervals for s, size in each.event_bytes.items()},
         **{name: total(name) for name in _SUMS},
     )
 

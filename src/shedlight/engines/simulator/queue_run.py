@@ -4,10 +4,11 @@ import numpy as np
 
 from shedlight.engines.simulator.admission import serve_admitted
 from shedlight.engines.simulator.api import Interval
+from shedlight.engines.simulator.fifo_server import serve_in_order
 from shedlight.engines.simulator.interval import IntervalBuilder, served_events
 from shedlight.engines.simulator.run import SimulationRun
 from shedlight.engines.simulator.server import Server, ServiceBatch
-from shedlight.matching.jit import Array, compiled
+from shedlight.matching.jit import Array
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import Shares
 
@@ -26,7 +27,7 @@ class QueueRun(SimulationRun):
                 ]
                 if servers:
                     self._serve(node, servers, shares, builder)
-        return self._with_strata(builder.build(self._free))
+        return self._complete(builder.build(self._free))
 
     def _serve(
         self, node: str, servers: list[Server], shares: Shares, builder: IntervalBuilder
@@ -57,6 +58,7 @@ class QueueRun(SimulationRun):
                 self._deliver(stream, table)
             self._count_strata(server, batch)
             self._shadow(server, batch, shares, builder.end)
+        self._carry()
 
     def _departures(
         self, node: str, batches: list[ServiceBatch]
@@ -85,20 +87,3 @@ class QueueRun(SimulationRun):
         self._free[node] = free
         ends = np.cumsum([len(batch.arrivals) for batch in batches])[:-1]
         return np.split(leave, ends), np.split(admitted, ends)
-
-
-def serve_in_order(arrivals: Floats, service: Floats, free: float) -> tuple[Floats, float]:
-    """Say when each event leaves a server, and when the server is free again, in seconds.
-
-    Events are served one by one, first come, first served: Lindley's recursion.
-    """
-    departures = np.empty(len(arrivals))
-    return departures, float(_serve(arrivals, service, float(free), departures))
-
-
-@compiled
-def _serve(arrivals: Floats, service: Floats, free: float, departures: Floats) -> float:
-    for i in range(arrivals.shape[0]):
-        free = max(free, arrivals[i]) + service[i]
-        departures[i] = free
-    return free

@@ -1,7 +1,7 @@
 """A simulation under way: servers, what is on its way between them, and what reached sinks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from shedlight.engines.simulator.admission import find_admissions
 from shedlight.engines.simulator.api import Chooser, Counts, Interval, ServedEvents
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.interval import IntervalBuilder
+from shedlight.engines.simulator.links import Links
 from shedlight.engines.simulator.prepare import PreparedRun
 from shedlight.engines.simulator.sample import SampleResults
 from shedlight.engines.simulator.sampled_keys import SampledKeys
@@ -76,6 +77,7 @@ class SimulationRun(ABC):
         keys = SampledKeys(sampled_sinks, options.unshed_sample)
         self._sample_results = SampleResults(self.application, keys)
         self._strata = StrataTracker(self.application) if options.with_strata else None
+        self._links = Links(self.application)
         windows = longest_windows(self.application)
         for spec in operator_order(self.application):
             self._servers[spec.name] = Server(
@@ -128,8 +130,10 @@ class SimulationRun(ABC):
         if self._strata is not None:
             self._strata.count(server, batch)
 
-    def _with_strata(self, interval: Interval) -> Interval:
-        """Add what was counted of strata to the record of an interval."""
+    def _complete(self, interval: Interval) -> Interval:
+        """Add what was counted of links and strata to the record of an interval."""
+        sizes, loads = self._links.take_bytes()
+        interval = replace(interval, event_bytes=sizes, links=loads)
         if self._strata is None:
             return interval
         histories = self._strata.histories
@@ -175,11 +179,33 @@ class SimulationRun(ABC):
         """Send complex events to the operators and sinks that read them."""
         if not len(table):
             return
-        without = table.drop_columns([EVENTS]) if EVENTS in table.column_names else table
-        for server in self._servers.values():
-            if stream in server.channels:
-                server.channels[stream].in_transit.append((without, at))
+        self._send_to(self._servers.values(), stream, table, at)
         self._deliver(stream, table)
+
+    def _send_to(
+        self,
+        servers: Iterable[Server],
+        stream: Stream,
+        table: pa.Table,
+        at: Floats,
+        *,
+        inside: bool = False,
+    ) -> None:
+        """Send complex events to operators that read them; not inside a node: by links."""
+        without = table.drop_columns([EVENTS]) if EVENTS in table.column_names else table
+        for server in servers:
+            is_limited = self._links.takes(stream, server.spec.node)
+            if stream in server.channels and not is_limited:
+                server.channels[stream].in_transit.append((without, at))
+        if not inside:
+            self._links.send(stream, without, at)
+
+    def _carry(self) -> None:
+        """Let links of limited capacity bring what was sent over them."""
+        for (_, node), (stream, table, at) in self._links.carry():
+            for server in self._servers.values():
+                if server.spec.node == node and stream in server.channels:
+                    server.channels[stream].in_transit.append((table, at))
 
     def _deliver(self, stream: Stream, table: pa.Table) -> None:
         """Give complex events, or what timed out, to the sinks that take it."""

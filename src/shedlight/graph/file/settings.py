@@ -20,8 +20,10 @@ from shedlight.graph.file.values import (
     ColumnNames,
     ColumnType,
     Count,
+    DataRate,
     Filled,
     Flag,
+    LinkEdge,
     Name,
     PositiveTime,
     Prefix,
@@ -231,6 +233,9 @@ class ChannelSettings(StrictSettings):
     format: ChannelFormat = Field(description="kafka")
     options: dict[Text, Text] = Field(description="where the brokers are, and what else")
     prefix: Prefix = Field(PREFIX, description="what the names of topics begin with")
+    links: dict[LinkEdge, DataRate] = Field(
+        {}, description="how much gets from one node to another, where that is limited"
+    )
 
 
 class ApplicationSettings(StrictSettings):

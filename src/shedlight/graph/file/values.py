@@ -25,6 +25,9 @@ from shedlight.language.ast.window import read_duration
 AUTO = "auto"  # as many shards as cores
 _NAME = r"^[A-Za-z0-9_][A-Za-z0-9_-]*$"
 _LONGEST_NAME = 100
+_ARROW = "->"
+_DATA_RATE = re.compile(r"([0-9]+(?:\.[0-9]*)?)\s*(B|kB|KB|MB|GB)/s")
+_DATA_UNITS = {"B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9}
 _PREFIX = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,29}$"
 _BREAKS = frozenset("()='<>")  # of a pattern that was cut in two
 _SCALAR = {"type": ["string", "number", "boolean"]}
@@ -245,6 +248,25 @@ def _prefix(value: object) -> str:
     return text
 
 
+def _data_rate(value: object) -> float:
+    """Read bytes per second."""
+    match = _DATA_RATE.fullmatch(value.strip()) if isinstance(value, str) else None
+    rate = float(match[1]) * _DATA_UNITS[match[2]] if match else 0.0
+    if not rate:
+        raise ValueError(
+            f"must be bytes per second, more than none, such as '2 MB/s', got {describe(value)}"
+        )
+    return rate
+
+
+def _edge(value: object) -> tuple[str, str]:
+    """Read which node sends to which."""
+    names = [name.strip() for name in _text(value).split(_ARROW)]
+    if len(names) != 2:  # noqa: PLR2004  # from and to
+        raise ValueError(f"has {describe(value)}; write two nodes, as in edge-2 -> core")
+    return _name(names[0]), _name(names[1])
+
+
 def _data_type(value: object) -> DataType | dict[str, Any]:
     """Read the data type of a column; a struct is a mapping of its fields."""
     if isinstance(value, dict) and value:
@@ -316,6 +338,8 @@ Bound = Annotated[tuple[int, int | None], *_as(_bound, _BOUND)]
 ValueFormat = Annotated[str, *_as(_value_format, {"enum": list(VALUE_FORMATS)})]
 ChannelFormat = Annotated[str, *_as(_channel_format, {"enum": [KAFKA]})]
 Prefix = Annotated[str, *_as(_prefix, {"type": "string", "pattern": _PREFIX})]
+DataRate = Annotated[float, *_as(_data_rate, {"type": "string", "examples": ["2 MB/s"]})]
+LinkEdge = Annotated[tuple[str, str], *_as(_edge, {"type": "string"})]
 Unit = Annotated[TimeUnit, *_as(_choice(_UNITS), {"enum": list(_UNITS)})]
 Zone = Annotated[str, *_as(_time_zone, {"type": "string"})]
 Texts = Annotated[list[Text], *_as(_distinct, _LIST)]

@@ -28,6 +28,7 @@ NODE, SOURCE = "edge-2", Stream("s2")
 SCHEMA = pa.schema(
     {"time": pa.int64(), "id": pa.int64(), "type": pa.int64(), "#at": pa.int64()}
 )
+SIZE = 60  # bytes of a complex event
 COST = 50e-6
 """Seconds that each pattern takes for an event."""
 FIXED = 0.2
@@ -103,7 +104,11 @@ class World:
             kept_arrivals=kept_arrivals,
             shards=(
                 ShardMetrics(
-                    0, matching, 10, {"w2": OperatorMetrics(events, 0, 0, 0, metrics)}
+                    0,
+                    matching,
+                    10,
+                    {"w2": OperatorMetrics(events, 0, 0, 0, metrics)},
+                    sent={f"w2.{name}": SIZE * one.found for name, one in metrics.items()},
                 ),
             ),
         )
@@ -116,6 +121,14 @@ class World:
 def world(tmp_path):
     """Make an application that is not overloaded yet."""
     return World(tmp_path)
+
+
+def test_the_bytes_of_complex_events_are_observed(world):
+    """Over all shards and micro-batches since the last observation."""
+    for _ in range(10):
+        world.batch(rate=2_000, seconds=0.5)
+    sizes = world.loop.memory.latest.event_bytes
+    assert sizes == {Stream(name, "w2"): pytest.approx(SIZE) for name in ("Q21", "Q22")}
 
 
 def test_a_load_that_fits_is_left_alone(world):

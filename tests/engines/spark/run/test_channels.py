@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 
@@ -13,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from shedlight.engines.spark.run.streaming import Live, Options
+from shedlight.engines.spark.control.micro_batch import MicroBatchReport
+from shedlight.engines.spark.run.streaming import Live, Options, RunListener
 from shedlight.engines.spark.support.checkpoint import committed_files
 from shedlight.errors import InputError, StateError
 from shedlight.graph import load_application
@@ -116,10 +118,14 @@ def _in_folder(broker, prefix, tables, folder, cuts=()):
 
 def test_nodes_find_by_channels_what_match_finds(broker, spark, tmp_path):
     """Complex events are there once, whole."""
-    tables = make_events(1)
+    tables, reports = make_events(1), list[MicroBatchReport]()
     application = _in_folder(broker, "plain", tables, tmp_path, cuts=[300])
     with Live(
-        application, spark, checkpoint=str(tmp_path / "state"), options=OPTIONS
+        application,
+        spark,
+        checkpoint=str(tmp_path / "state"),
+        options=OPTIONS,
+        listener=RunListener(on_micro_batch=reports.append),
     ) as running:
         for source in tables:
             running.end(source)
@@ -129,6 +135,12 @@ def test_nodes_find_by_channels_what_match_finds(broker, spark, tmp_path):
     for name in application.sinks:
         assert found_in(tmp_path, name) == sorted(str(row["id"]) for row in rows[name])
         assert len(rows[name]) > 10
+    sent = Counter[str]()
+    for report in reports:
+        for shard in report.shards:
+            sent.update(shard.sent)
+    assert sent.keys() == {"w1.P", "w2.Q", "w2.R"}, "what other nodes read, and no more"
+    assert min(sent.values()) > 1_000
 
 
 def test_a_topic_of_somebody_else_is_refused(broker, topics, spark, tmp_path):

@@ -7,7 +7,7 @@ arrives now waits.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from shedlight.control.observation import Observation
@@ -18,6 +18,7 @@ from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.step.metrics import of_pattern
 from shedlight.engines.spark.support.placement import is_passthrough
 from shedlight.graph import Stream
+from shedlight.graph.application import parse_stream
 from shedlight.matching.compile.type_labels import OTHER
 from shedlight.model.sampled.key_history import KeyHistory
 from shedlight.model.snapshot import MicroBatchCosts
@@ -121,6 +122,7 @@ def observation_of(
             for operator, strata in strata_rates(window.batches, window.span).items()
         },
         key_histories=key_histories or {},
+        event_bytes={s: n for window in nodes.values() for s, n in _event_bytes(window)},
     )
 
 
@@ -128,6 +130,21 @@ def _busy(window: ObservationWindow) -> float:
     matching = sum(batch.matching for batch in window.batches)
     carrying = window.costs.carrying * sum(batch.kept for batch in window.batches)
     return (matching + carrying) / window.span
+
+
+def _event_bytes(window: ObservationWindow) -> Iterator[tuple[Stream, float]]:
+    """Give the bytes of a complex event of each pattern of which other nodes got some."""
+    found, sent = Counter[Stream](), Counter[Stream]()
+    for batch in window.batches:
+        for shard in batch.shards:
+            for name, size in shard.sent.items():
+                stream = parse_stream(name)
+                pattern = shard.operators[str(stream.operator)].patterns[stream.name]
+                found[stream] += pattern.found
+                sent[stream] += size
+    for stream, number in found.items():
+        if number:
+            yield stream, sent[stream] / number
 
 
 def _latencies(window: ObservationWindow) -> list[float]:

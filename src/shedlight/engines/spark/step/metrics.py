@@ -67,6 +67,8 @@ class ShardMetrics:
     parallelism_ratio: float = 1.0  # wall seconds over the seconds of all its operators
     # what it counted of the unshed sample, by pattern
     samples: Mapping[str, SampleMetrics] = field(default_factory=dict)
+    # the bytes of the complex events of each pattern that other nodes read
+    sent: Mapping[str, int] = field(default_factory=dict)
 
 
 METRICS_JSON = TypeAdapter(ShardMetrics)  # writes and reads them

@@ -2,6 +2,7 @@
 
 import pickle
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -71,13 +72,14 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
         else:
             old, rows = _begin_divided(step, chain, shard, given.plan, blobs.put)
         payloads: dict[Stream, emit.Payloads] = {}
+        sizes: list[tuple[Stream, int]] = []  # threads write to it
 
         def on_output(
             stream: Stream, table: pa.Table, event_tables: Mapping[str, EventTable]
         ) -> None:
             if stream in step.context.published_streams:
                 payloads[stream] = emit.encode_output(
-                    chain, stream, table, event_tables, blobs.put
+                    chain, stream, table, event_tables, partial(_put, blobs, sizes, stream)
                 )
 
         new, result = advance(
@@ -105,14 +107,37 @@ def stateful_function(step: Step) -> Callable[[Any, Frames, GroupState], Frames]
             ),
         ]
         blobs.close()  # all that threads write to it is written
-        spent, ratio = time.perf_counter() - start, result.parallelism_ratio
         metrics = ShardMetrics(
-            shard, spent, size, result.metrics, given.kept, ratio, result.samples
+            shard,
+            time.perf_counter() - start,
+            size,
+            result.metrics,
+            given.kept,
+            result.parallelism_ratio,
+            result.samples,
+            _sent(step, sizes),
         )
         text = METRICS_JSON.dump_json(metrics).decode()
         yield emit.rows_frame([*rows, emit.metrics_row(shard, text)])
 
     return match
+
+
+def _put(
+    blobs: BlobFile, sizes: list[tuple[Stream, int]], stream: Stream, payload: pa.Buffer
+) -> bytes:
+    """Write a payload, and note how large it is."""
+    sizes.append((stream, payload.size))
+    return blobs.put(payload)
+
+
+def _sent(step: Step, sizes: list[tuple[Stream, int]]) -> dict[str, int]:
+    """Add up the bytes of patterns whose operators other nodes read."""
+    sent: Counter[str] = Counter()
+    for stream, size in sizes:
+        if stream.operator in step.context.published_watermarks:
+            sent[str(stream)] += size
+    return dict(sent)
 
 
 def _in_outbox(
