@@ -89,6 +89,7 @@ class Apart:
             else:
                 words = ["run", self.file_for(name), "--node", name, "--shards", "2"]
                 words += ["--shedder", self.shedder, "--watermark-interval", "500 ms"]
+                words += ["--idle-timeout", "1 h"]  # tests wait longer than sources may
                 self._start(name, [*words, "--master", "local[1,4]"])
 
     def start_controller(self, name):
