@@ -95,7 +95,7 @@ def _patterns(
     return tuple(drawn)
 
 
-def plans() -> Iterator[Answer]:
+def thousand_nodes_plans() -> Iterator[Answer]:
     """Plan for all nodes at once, in a process of its own; say what the plan is as a message.
 
     What is left of budgets is spent node by node, and for each all that is behind it is found
@@ -140,7 +140,7 @@ def _describe(plan: Plan) -> str:
     return f"{len(plan.nodes)} nodes planned, {plan.objective:.2f} results a second are left"
 
 
-def reports() -> Iterator[Answer]:
+def thousand_nodes_reports() -> Iterator[Answer]:
     """Simulate what a node with 1,000 event types reports at constant load, and after a jump.
 
     Counts are Poisson. The rule is the paper's: of averages over so many events those are
@@ -185,4 +185,4 @@ def _counts(arrived: Ints, chosen: list[Ints], second: int) -> NodeCounts:
     return NodeCounts(node="node", time=float(second), seconds=1.0, operators={"w": counts})
 
 
-QUESTIONS = (plans, reports)
+QUESTIONS = (thousand_nodes_plans, thousand_nodes_reports)
