@@ -67,7 +67,7 @@ class ShardMetrics:
     parallelism_ratio: float = 1.0  # wall seconds over the seconds of all its operators
     # what it counted of the unshed sample, by pattern
     samples: Mapping[str, SampleMetrics] = field(default_factory=dict)
-    # the bytes of the complex events of each pattern that other nodes read
+    # the bytes of the complex events of each pattern that other nodes read by channels
     sent: Mapping[str, int] = field(default_factory=dict)
 
 

@@ -132,10 +132,10 @@ def _put(
 
 
 def _sent(step: Step, sizes: list[tuple[Stream, int]]) -> dict[str, int]:
-    """Add up the bytes of patterns whose operators other nodes read."""
+    """Add up the bytes of patterns that other nodes read by channels."""
     sent: Counter[str] = Counter()
     for stream, size in sizes:
-        if stream.operator in step.context.published_watermarks:
+        if stream in step.context.by_channel:
             sent[str(stream)] += size
     return dict(sent)
 
