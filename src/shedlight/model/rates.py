@@ -53,25 +53,30 @@ def predict(
     )
 
 
-def propagate_rates(  # one loop that many functions would hide
+def propagate_rates(  # noqa: PLR0913  # one loop that many functions would hide
     model: Model,
     choose: ChooseShares,
     nodes: Collection[str] = (),
     *,
     unshed: Rates | None = None,
     on_kept: OnKept | None = None,
+    changed: Collection[Stream] | None = None,
+    outside: Mapping[Stream, float] | None = None,
 ) -> Rates:
     """Follow the graph from the sources to the sinks, with shares chosen on the way.
+
+    Of a part of an application the patterns are given that the plan can change, and what those
+    emit that are outside of it.
 
     Where the same arrives as at the `unshed` rates, it is taken from there: to look up the
     types of all patterns takes longer than the rest. What a pattern keeps is given to `on_kept`
     as soon as it is known, unless it is nothing: arrays are long, and this one is at hand.
     """
-    changed = changeable(model, nodes)
+    changed = changeable(model, nodes) if changed is None else changed
     arrivals: dict[str, Floats] = {}
     offers: dict[Stream, Floats] = {}
     chosen: dict[Stream, Floats] = {}
-    outputs: dict[Stream, float] = {}
+    outputs: dict[Stream, float] = {} if outside is None else _Outputs(outside)
     key_shares: dict[Stream, _KeyShare] = {}
     not_whole: set[Stream] = set()
     for operator in model.operators.values():
@@ -102,6 +107,17 @@ def propagate_rates(  # one loop that many functions would hide
         return offered if shares is None else offered * shares
 
     return Rates(arrivals, LazyArrays(offers, kept_of), outputs, sinks)
+
+
+class _Outputs(dict[Stream, float]):
+    """What patterns emit, of those of a part and of those outside of it."""
+
+    def __init__(self, outside: Mapping[Stream, float]) -> None:
+        super().__init__()
+        self._outside = outside
+
+    def __missing__(self, stream: Stream) -> float:
+        return self._outside[stream]
 
 
 def _is_off(pattern: PatternModel, shares: Floats | None, not_whole: set[Stream]) -> bool:

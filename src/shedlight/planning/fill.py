@@ -61,10 +61,10 @@ def spend_budget(
                 break
             raisable = _raisable(problem, node, candidate, stage, on)
             step = _Step(raisable, left, by_factor=stage is _Stage.KEPT_TYPES)
-            reach = 1.0 if alone else _reach(problem, step, candidate.keep)
+            reach = 1.0 if alone else _reach(problem, node, step, candidate)
             raised = step.at(candidate.keep, reach)
             if raised is not candidate.keep:
-                candidate = problem.evaluate(raised)
+                candidate = problem.evaluate_at(node, raised, candidate)
     return candidate
 
 
@@ -206,13 +206,17 @@ def _stands_alone(problem: PlanningProblem, node: str) -> bool:
     return True
 
 
-def _reach(problem: PlanningProblem, step: _Step, keep: Keep) -> float:
-    """Find how far into a step all limits are kept, by halving."""
+def _reach(problem: PlanningProblem, node: str, step: _Step, candidate: CandidatePlan) -> float:
+    """Find how far into a step of a node all limits are kept, by halving."""
+
+    def fits(reach: float) -> bool:
+        raised = step.at(candidate.keep, reach)
+        return raised is candidate.keep or problem.evaluate_at(node, raised, candidate).fits
+
     low, high = 0.0, 1.0
-    if problem.evaluate(step.at(keep, high)).fits:
+    if fits(high):
         return high
     while high - low > _CLOSE:
         middle = (low + high) / 2
-        fits = problem.evaluate(step.at(keep, middle)).fits
-        low, high = (middle, high) if fits else (low, middle)
+        low, high = (middle, high) if fits(middle) else (low, middle)
     return low

@@ -1,14 +1,16 @@
 """What a plan is for: the application, the limits of its nodes, and which nodes it plans."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from shedlight.graph.application import Stream
+from shedlight.model.arrays import Floats, LazyArrays, of_uses
 from shedlight.model.latency import Limit
 from shedlight.model.link import LinkLoad, link_loads
 from shedlight.model.load import LoadAccumulator, NodeLoad
-from shedlight.model.model import Keep, Model, PatternModel
-from shedlight.model.rates import ChooseShares, Rates, propagate_rates
+from shedlight.model.model import Keep, Model, PatternModel, SinkModel
+from shedlight.model.rates import ChooseShares, Rates, changeable, propagate_rates
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +62,104 @@ class PlanningProblem:
         """Find out what comes of shares; they may be chosen on the way, by what arrives."""
         choose = choose or (lambda pattern, _arrivals: keep.get(pattern.stream))
         return self._propagate(keep, choose, self.unshed)
+
+    def evaluate_at(self, node: str, keep: Keep, before: CandidatePlan) -> CandidatePlan:
+        """Find out what comes of shares that are others than before at one node alone.
+
+        What is not behind the node stays as it was, unless keys or watchers go through it all.
+        """
+        if self._has_keys:
+            return self.evaluate(keep)
+        part = self._parts.get(node) or self._parts.setdefault(node, self._behind(node))
+        limits = {name: self.limits[name] for name in part.nodes if name in self.limits}
+        loads = LoadAccumulator(limits)
+        rates = propagate_rates(
+            part,
+            lambda pattern, _arrivals: keep.get(pattern.stream),
+            self.nodes,
+            unshed=self.unshed,
+            on_kept=loads.add,
+            changed=self._changed,
+            outside=before.rates.outputs,
+        )
+        merged = self._merge(before.rates, rates, keep)
+        links = link_loads(self.model, merged, self.aim) if self.model.links else {}
+        return CandidatePlan(keep, merged, {**before.loads, **loads.loads(part, rates)}, links)
+
+    def _merge(self, before: Rates, after: Rates, keep: Keep) -> Rates:
+        """Put the rates of a part in the place of those that were there before."""
+        arrivals, patterns = {**before.arrivals, **after.arrivals}, self._patterns
+
+        def kept_of(stream: Stream) -> Floats:
+            offered = of_uses(arrivals[str(stream.operator)], patterns[stream].demand.uses)
+            return offered * keep[stream] if stream in keep else offered
+
+        return Rates(
+            arrivals,
+            LazyArrays(patterns, kept_of),
+            {**before.outputs, **after.outputs},
+            {**before.sinks, **after.sinks},
+        )
+
+    def _behind(self, node: str) -> Model:
+        """Give the part of the application that a node can change: itself, and who reads it."""
+        nodes, ahead = {node}, [node]
+        while ahead:
+            new = self._readers.get(ahead.pop(), set()) - nodes
+            nodes |= new
+            ahead += new
+        operators = [o for name in nodes for o in self.model.operators_on(name)]
+        operators.sort(key=lambda operator: self._places[operator.name])
+        own = {pattern.stream for operator in operators for pattern in operator.patterns}
+        return replace(
+            self.model,
+            nodes={name: self.model.nodes[name] for name in nodes},
+            operators={operator.name: operator for operator in operators},
+            sinks=dict(self._sinks(own)),
+            links=(),
+        )
+
+    def _sinks(self, streams: Collection[Stream]) -> Iterator[tuple[str, SinkModel]]:
+        for stream in streams:
+            yield from self._sinks_of.get(stream, ())
+
+    @cached_property
+    def _sinks_of(self) -> Mapping[Stream, list[tuple[str, SinkModel]]]:
+        found: dict[Stream, list[tuple[str, SinkModel]]] = {}
+        for name, sink in self.model.sinks.items():
+            found.setdefault(sink.stream, []).append((name, sink))
+        return found
+
+    @cached_property
+    def _parts(self) -> dict[str, Model]:
+        return {}
+
+    @cached_property
+    def _patterns(self) -> Mapping[Stream, PatternModel]:
+        return self.model.patterns
+
+    @cached_property
+    def _has_keys(self) -> bool:
+        return any(p.key or p.switches for p in self._patterns.values())
+
+    @cached_property
+    def _changed(self) -> frozenset[Stream]:
+        return changeable(self.model, self.nodes)
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.model.operators)}
+
+    @cached_property
+    def _readers(self) -> Mapping[str, set[str]]:
+        """The nodes that read each node."""
+        found: dict[str, set[str]] = {}
+        operators = self.model.operators
+        for operator in operators.values():
+            for stream in operator.feeds:
+                written_by = operators[str(stream.operator)].node
+                found.setdefault(written_by, set()).add(operator.node)
+        return found
 
     def _propagate(
         self, keep: Keep, choose: ChooseShares, unshed: Rates | None
