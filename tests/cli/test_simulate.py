@@ -19,6 +19,7 @@ from shedlight.model.snapshot_file import read_snapshot
 from shedlight.page.report import report_page
 from shedlight.runlog.aggregate import run_totals
 from shedlight.runlog.follow import read_run
+from shedlight.runlog.records import MicroBatchRecord
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "paper"
@@ -176,6 +177,8 @@ def test_the_log_of_a_simulation_is_that_of_a_run(simulate, tmp_path):
     totals = run_totals(recorded.records)
     assert recorded.headers[0].simulated
     assert totals.plans == len(value["plans"]) > 0
+    used = [row.plan for row in recorded.records if isinstance(row, MicroBatchRecord)]
+    assert (used[0], used[-1]) == (None, totals.plans)
     for name, node in value["nodes"].items():
         found = totals.nodes[name]
         assert found.mean_latency == pytest.approx(node["mean"])

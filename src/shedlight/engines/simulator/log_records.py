@@ -74,16 +74,18 @@ def log_records(
     estimates = outcome.simulation.estimates
     samples = {sink: sample_record(estimate) for sink, estimate in estimates.items()}
     decisions = iter([*outcome.decisions, None])
-    decision = next(decisions)
+    decision, plans = next(decisions), 0
     for number, interval in enumerate(intervals):
         for node in application.nodes:
             spent = latencies.ended[number].get(node, {})
             record = _micro_batch(application, node, number, interval, relevant)
             found = samples if number == len(intervals) - 1 else {}
-            yield record.model_copy(update={"latency": spent, "unshed_sample": found})
+            update = {"latency": spent, "unshed_sample": found, "plan": plans or None}
+            yield record.model_copy(update=update)
         while decision is not None and decision.time <= interval.start + interval.length:
             # how long planning took differs from one simulation to the next
             yield decision_record(decision).model_copy(update={"seconds": 0.0})
+            plans += decision.plan is not None
             decision = next(decisions)
 
 
