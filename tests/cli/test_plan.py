@@ -162,7 +162,7 @@ def test_wishes_that_cannot_be_met_end_with_status_1_and_a_remedy(plan, tmp_path
         (("--bound", "soon"), 2, "is 'soon', which is no time"),
         (("--bound", "0 s"), 2, "--bound must be longer than zero"),
         (("--aim", "1.5"), 2, "--aim must be above 0 and at most 1"),
-        (("--latency", "md1"), 2, "'md1' is not one of"),
+        (("--latency", "md1"), 2, "'md1' cannot be chosen; known: mg1, micro-batch, mm1"),
     ],
 )
 def test_what_cannot_be_planned_is_said(plan, arguments, status, message):

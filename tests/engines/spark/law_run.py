@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from shedlight.engines.spark.control.micro_batch import read_report
-from shedlight.engines.spark.control.strata_tracker import StrataTracker
+from shedlight.engines.spark.control.strata_tracker import KeyTracker
 from shedlight.engines.spark.outbox.outbox import read_outbox
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.outbox_readers import source_names
@@ -55,7 +55,7 @@ class LawRun:
         self._deployment = Deployment(
             self.application, spark, folder / "checkpoint", self._first, SHARDS, strata=strata
         )
-        self._tracker = StrataTracker(self._deployment.application, self._deployment.nodes)
+        self._tracker = KeyTracker(self._deployment.application, self._deployment.nodes)
 
     def go_on(self) -> None:
         """Run all rounds that are not done, and end the source."""

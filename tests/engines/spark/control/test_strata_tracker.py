@@ -8,7 +8,7 @@ import pytest
 
 from experiments.keyed_data import NODE, keyed_application
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport
-from shedlight.engines.spark.control.strata_tracker import MOST_EVENTS, StrataTracker
+from shedlight.engines.spark.control.strata_tracker import MOST_EVENTS, KeyTracker
 from shedlight.engines.spark.control.stratum_rates import strata_rates
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.shed.strata_sql import KeyEvents
@@ -59,7 +59,7 @@ class _World:
 
     def start(self):
         """Begin to follow keys, as after a restart."""
-        return StrataTracker(APPLICATION, {NODE: self.planned})
+        return KeyTracker(APPLICATION, {NODE: self.planned})
 
     def batch(self, looked=(), histories=(), told=None, *, renews=True, types=None, cells=None):
         """Follow a micro-batch; give the report with counts."""

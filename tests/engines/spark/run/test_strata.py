@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from experiments.keyed_data import keyed_application
 from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_report
-from shedlight.engines.spark.control.strata_tracker import StrataTracker
+from shedlight.engines.spark.control.strata_tracker import KeyTracker
 from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.support.batch_record import Row
@@ -79,7 +79,7 @@ class _Run:
             strata=True,
         )
         self.query = self.deployment.nodes[NODE]
-        self.tracker = StrataTracker(self.deployment.application, self.deployment.nodes)
+        self.tracker = KeyTracker(self.deployment.application, self.deployment.nodes)
         self.shares: Shares = self.query.own_shares(sheddable(self.application))
         self.reports: list[MicroBatchReport] = []
 

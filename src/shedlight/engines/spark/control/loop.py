@@ -37,7 +37,7 @@ from shedlight.engines.spark.control.override_store import (
     OverrideWatcher,
     next_override,
 )
-from shedlight.engines.spark.control.strata_tracker import StrataTracker
+from shedlight.engines.spark.control.strata_tracker import KeyTracker
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.engines.spark.support.plan_store import ActivePlan
 from shedlight.engines.spark.support.tolerance import FailureLog
@@ -77,7 +77,7 @@ class ControlLoop:
         overrides: OverrideWatcher | None = None,
         on_override: Callable[[OverrideOutcome], None] | None = None,
         timing: LoopTiming | None = None,
-        strata: StrataTracker | None = None,
+        strata: KeyTracker | None = None,
     ) -> None:
         self._strata = strata
         self._application, self._on_decision = application, on_decision

@@ -35,7 +35,7 @@ MOST_EVENTS = 2000  # and no more than so many later
 _Opened = dict[int, KeyBitmap]  # by shard
 
 
-class StrataTracker:
+class KeyTracker:
     """Follows the keys of the operators of nodes that shed them in strata.
 
     What nodes know from before a restart is known again: their strata and open keys.
@@ -117,7 +117,7 @@ class StrataTracker:
         return replace(active, history=share, looked_at=looked_at)
 
     def _found(self, node: PlannedNode, operator: str) -> FoundKeys:
-        """Say what is known; which keys are open, where all shards have told."""
+        """Say what is known; which keys are open, where all shards have said so."""
         table = self._keys[self._operators[operator]].table
         opened = dict(self._opened_before.get(operator, {}))
         shards = next(
@@ -138,19 +138,21 @@ class StrataTracker:
         key = self._operators[operator]
         looked = np.array(report.key_events.get(operator, KeyEvents()).looked, np.int64)
         kept, found = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        opened, told = self._opened[operator], set[str]()
+        opened, named = self._opened[operator], set[str]()
         shards = list(shard_metrics(report, operator))
         for shard, metrics in shards:
             keys, times_kept, results = from_text(metrics.keys, 3)
             kept.append(np.repeat(keys, times_kept))
             found.append(np.repeat(keys, results))
             for pattern, text in metrics.opened.items():
-                told.add(pattern)
+                named.add(pattern)
                 opened.setdefault(pattern, {})[shard] = KeyBitmap(from_text(text))
         if shards:  # of other patterns nobody asks any more
             before = self._opened_before.get(operator, {})
-            self._opened[operator] = {n: each for n, each in opened.items() if n in told}
-            self._opened_before[operator] = {n: each for n, each in before.items() if n in told}
+            self._opened[operator] = {n: each for n, each in opened.items() if n in named}
+            self._opened_before[operator] = {
+                n: each for n, each in before.items() if n in named
+            }
         known = self._keys[key] if latest is None else self._keys[key].age(latest)
         self._keys[key] = known.add(looked, np.concatenate(kept), np.concatenate(found))
 

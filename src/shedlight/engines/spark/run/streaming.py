@@ -30,7 +30,7 @@ from shedlight.engines.spark.control.micro_batch import MicroBatchReport, read_r
 from shedlight.engines.spark.control.override_store import OverrideOutcome, OverrideWatcher
 from shedlight.engines.spark.control.remote_loop import RemoteLoop
 from shedlight.engines.spark.control.sample_tracker import build_tracker, follow_sample
-from shedlight.engines.spark.control.strata_tracker import StrataTracker
+from shedlight.engines.spark.control.strata_tracker import KeyTracker
 from shedlight.engines.spark.outbox.delivery import delivery_names
 from shedlight.engines.spark.outbox.retention import Retention
 from shedlight.engines.spark.outbox.writers import Writer
@@ -256,19 +256,12 @@ class Live:
             skip_until=self._clock.wall() if on_start is OnStart.SKIP else None,
             record=record,
             node=self._node,
-            strata=self._sheds_strata,
+            strata=_sheds_strata(self._options, self._node),
         )
         if not is_earlier:  # before it is on record that the application has changed
             self._columns = FileColumns(deployment.own)
             self._columns.check()
         return deployment
-
-    @property
-    def _sheds_strata(self) -> bool:
-        """Whether keys are shed in strata."""
-        options, settings = self._options, self._options.settings
-        is_asked = options.strata or (settings is not None and settings.strata.enabled)
-        return is_asked and options.shares is None and self._node is None
 
     def _control_loop(self, folder: StoredPath, node: str | None) -> ControlLoop:
         timing = LoopTiming(
@@ -285,9 +278,9 @@ class Live:
                 deployment.application, node, planned, self._link, taken, timing=timing
             )
         settings, tracker = self._options.settings or micro_batch_settings(), None
-        if self._sheds_strata:
+        if _sheds_strata(self._options, self._node):
             settings = replace(settings, strata=replace(settings.strata, enabled=True))
-            tracker = StrataTracker(deployment.application, deployment.nodes)
+            tracker = KeyTracker(deployment.application, deployment.nodes)
         return ControlLoop(
             deployment.application,
             deployment.nodes,
@@ -536,6 +529,13 @@ class Live:
     def _send(self, node: str, updates: Iterable[SourceWatermark]) -> None:
         with self._failures.tolerate(f"sending watermarks to node {node}", _TRIED_AGAIN):
             self._senders[node].send(updates)
+
+
+def _sheds_strata(options: Options, node: str | None) -> bool:
+    """Whether keys are shed in strata; a node that runs alone has no controller for it."""
+    settings = options.settings
+    is_asked = options.strata or (settings is not None and settings.strata.enabled)
+    return is_asked and options.shares is None and node is None
 
 
 def _query_name(node: str) -> str:

@@ -196,7 +196,7 @@ def found_numbers(found: FoundKeys, patterns: Sequence[str]) -> Numbers:
 
 
 def _slots(heavy: Array) -> tuple[int, Array, Array]:
-    """Find by which bits of their hashes heavy hitters are told apart, and put them there."""
+    """Find bits of their hashes in which all heavy hitters differ, and put them there."""
     size = 16
     while True:
         for shift in range(0, 48, 4):

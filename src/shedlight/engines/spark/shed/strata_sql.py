@@ -68,7 +68,7 @@ class FoundSql:
 
     @property
     def is_asked(self) -> str:
-        """Whether keys are to be told apart at all."""
+        """Whether strata differ at all."""
         return f"({self._at(ANY)} != 0L)"
 
     @property
