@@ -89,7 +89,7 @@ def test_queues_find_what_the_reference_finds(pattern, events, cuts):
     _agree(pattern, events, cuts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_exploring_states_as_late_as_possible_changes_nothing(pattern, events, cuts):
     """Sets of states are explored when a partial match gets there, none ahead."""
@@ -113,21 +113,21 @@ def test_indexes_find_what_the_reference_finds(pattern, events, cuts, tries):
         _agree(pattern, events, cuts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=150)
 @given(strategies.chained_patterns(), strategies.ready_streams(8, 24), _cuts, st.booleans())
 def test_implicit_keys_find_what_the_reference_finds(pattern, events, cuts, is_asked):
     """Chains of equality, whole and broken; null is equal to nothing."""
     (_agree_on_what_timed_out if is_asked else _agree)(pattern, events, cuts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(cross=False), strategies.ready_streams(8, 24), _cuts)
 def test_queues_time_out_what_the_reference_does(pattern, events, cuts):
     """Windows of time and of events, absence, NOT, keys and both policies."""
     _agree_on_what_timed_out(pattern, events, cuts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(cross=True), strategies.ready_streams(8, 24), _cuts)
 def test_the_scan_times_out_what_the_reference_does(pattern, events, cuts):
     """The same with conditions across events: of several bindings the first as written."""
@@ -142,14 +142,14 @@ def test_indexes_time_out_what_the_reference_does(pattern, events, cuts, tries):
         _agree_on_what_timed_out(pattern, events, cuts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(depth=2), strategies.streams(), _cuts, _lateness)
 def test_what_times_out_between_late_events_is_the_same(pattern, arrivals, cuts, lateness):
     """Arrivals of two inputs out of order, with ids that come again."""
     _agree_on_what_timed_out(pattern, arrivals, cuts, lateness)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(), strategies.ready_streams(8, 24), _cuts)
 def test_what_times_out_finds_room_where_there_is_little(pattern, events, cuts):
     """There is room for one match at first, and it grows as it is needed."""
@@ -165,7 +165,7 @@ def test_what_times_out_finds_room_where_there_is_little(pattern, events, cuts):
         _agree_on_what_timed_out(pattern, events, cuts)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(strategies.patterns(depth=2), strategies.streams(), _cuts, _lateness)
 def test_late_and_duplicate_events_are_the_same(pattern, arrivals, cuts, lateness):
     """Arrivals of two inputs out of order, with ids that come again."""

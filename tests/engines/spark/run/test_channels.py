@@ -143,6 +143,7 @@ def test_nodes_find_by_channels_what_match_finds(broker, spark, tmp_path):
     assert min(sent.values()) > 1_000
 
 
+@pytest.mark.soak
 def test_a_topic_of_somebody_else_is_refused(broker, topics, spark, tmp_path):
     """A checkpoint that begins finds a topic empty; what others write there ends a run."""
     application = _in_folder(broker, "taken", make_events(2, 20), tmp_path)

@@ -150,6 +150,7 @@ def _check(run):
         assert found[name] == rows, name
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(400)
 def test_three_shards_become_two(spark, tmp_path):
     """While partial matches are open and events wait, in keys of text; one of them is null."""

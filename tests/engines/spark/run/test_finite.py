@@ -270,7 +270,9 @@ def test_types_too_many_to_list_are_shed_in_python(spark, tmp_path, monkeypatch)
         assert _identities(rows) == sorted(_identities(expected[name].to_pylist()))
 
 
-@pytest.mark.parametrize("min_state_bytes", [0, MIN_FILE_BYTES])
+@pytest.mark.parametrize(
+    "min_state_bytes", [0, pytest.param(MIN_FILE_BYTES, marks=pytest.mark.soak)]
+)
 def test_a_run_that_failed_goes_on_where_it_was(spark, tmp_path, monkeypatch, min_state_bytes):
     """The second of three files cannot be read at first; nothing is lost, nothing is twice.
 

@@ -137,6 +137,7 @@ def _delivered(spark, sinks):
     return {name: sink_rows(spark.read.parquet(at).toArrow()) for name, at in sinks.items()}
 
 
+@pytest.mark.soak
 def test_a_run_on_hdfs_finds_what_it_finds_without_spark(spark, folder, tmp_path, monkeypatch):
     """Nothing of it is in a local folder, however large; a second run goes on from there."""
     monkeypatch.setattr(node_query, "MIN_BLOB_BYTES", 1)

@@ -238,7 +238,7 @@ def test_jvm_shards_and_simulator_keep_the_same_events(spark, path, case):
 
 
 @pytest.mark.soak
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(case=cases())
 def test_jvm_shards_and_simulator_keep_the_same_events_many_times(spark, path, case):
     """As above."""
@@ -255,7 +255,7 @@ def _check_all(spark, path, case):
         assert in_jvm == python[name].tolist() == simulated[name].tolist()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(case=cases())
 def test_shards_and_simulator_keep_the_same_events(case):
     """The same without the JVM, many times."""

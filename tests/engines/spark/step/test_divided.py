@@ -134,7 +134,7 @@ class _Shards:
             )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(_events("s"), _events("k"), st.data())
 def test_matches_are_the_same_with_other_shards(source, read, data):
     """Shards are not equally far, events wait in them, and the number changes several times."""
