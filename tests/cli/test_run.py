@@ -428,6 +428,7 @@ def _delivered(folder: Path) -> list[int]:
 
 
 @HAS_SPARK
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="asks /proc for processes")
 def test_a_terminal_shows_a_run_whose_jvm_is_killed(folder):

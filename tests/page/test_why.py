@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from shedlight.graph import load_application
+from shedlight.page import why
 from shedlight.page.run_view import RunPaths
 from shedlight.page.server import Address, PageServer
 from shedlight.runlog.records import run_header
@@ -109,3 +110,11 @@ def test_it_is_asked_in_the_browser(bank):
         page.locator("#why-token").fill(TOKEN)
         page.get_by_role("button", name="Ask").click()
         expect(page.locator("#why-answer")).to_contain_text("b.amount is 40")
+
+
+def test_an_answer_that_takes_too_long_is_given_up(bank, monkeypatch):
+    """Its process is gone, and it is said what can be done."""
+    monkeypatch.setattr(why, "TIMEOUT_S", 0.01)
+    reply = ask(bank, QUESTION, **BEARER)
+    assert reply.status_code == 409
+    assert "too many events to answer" in reply.json()["error"]

@@ -1,7 +1,7 @@
 """Why a pattern did not match: `shedlight why` in a process of its own.
 
 It reads the events of the sources, which may take seconds and much memory, so it is none of the
-process that serves the web UI or of the run; and it has the lowest priority.
+process that serves the web UI or of the run; and it has a lower priority.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ from shedlight.report.format import sanitize
 TIMEOUT_S = 60.0
 """How long an answer may take, in seconds."""
 _MAX_ANSWER = 20_000
-_LOWEST_PRIORITY = 19
+_PRIORITY = 5
+"""A third of what others get; with the lowest there is no answer while a run needs all."""
 _NO_APPLICATION = (
     "the events are not known here: begin with `shedlight serve ... --application app.yaml`, "
     "or with `shedlight run app.yaml --page`"
@@ -63,7 +64,7 @@ class WhyCommand:
             env={**os.environ, "NO_COLOR": "1", "COLUMNS": "1000"},
         )
         try:
-            os.setpriority(os.PRIO_PROCESS, process.pid, _LOWEST_PRIORITY)
+            os.setpriority(os.PRIO_PROCESS, process.pid, _PRIORITY)
             out, err = await asyncio.wait_for(process.communicate(), TIMEOUT_S)
         except TimeoutError as error:
             raise RequestError(
@@ -74,6 +75,7 @@ class WhyCommand:
         finally:
             if process.returncode is None:
                 process.kill()
+                await process.communicate()  # its pipes are closed then
         if process.returncode:
             raise RequestError(409, self._reason(err.decode("utf-8", "replace")))
         return schemas.ExplanationAnswer(

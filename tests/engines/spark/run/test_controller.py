@@ -71,6 +71,7 @@ def _feed(folder, node, part):
     (folder / "new.parquet").rename(folder / node / f"{part}.parquet")
 
 
+@pytest.mark.soak
 def test_decisions_are_made_while_a_node_is_idle(spark, tmp_path):
     """Within five micro-batches of the one that has events."""
     decisions: list[Decision] = []

@@ -178,6 +178,7 @@ def test_a_malformed_value_without_a_side_output_is_an_error_with_its_place(
     )
 
 
+@pytest.mark.soak
 def test_a_run_begins_at_the_end_of_a_topic_and_stays_there(broker, topics, spark, tmp_path):
     """All queries begin at one place; a restart goes on, also with a partition that is new."""
     _created(topics, "end")

@@ -20,7 +20,7 @@ from tests.drawn_graphs import DrawnPlans, draw_application, draw_events
 from tests.law import Run
 from tests.step_nodes import StepWorld, slices
 
-RUNS, SOAK_RUNS = 12, 3_000
+RUNS, SOAK_RUNS = 6, 3_000
 LATENESS = 100_000
 
 

@@ -24,7 +24,7 @@ from tests.step_nodes import StepWorld, slices
 
 P = Stream("P", "w")
 KEY = (str(P), 0)
-RUNS = 15
+RUNS = 8
 
 
 def _update(watermark, batch, number, of, **more):
