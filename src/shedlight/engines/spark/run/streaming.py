@@ -475,8 +475,8 @@ class Live:
                 is_behind = self._retention.is_short(
                     node, self._clock.wall(), self._clock.steady()
                 )
-            if is_behind:
-                name = _query_name(node)
+            name = _query_name(node)
+            if is_behind and self._supervisor.query(name).isActive:  # else it will be anyway
                 self._supervisor.restart(name, "its outbox must wait for who reads it")
 
     def _put_together(self, node: str) -> None:
