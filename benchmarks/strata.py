@@ -18,7 +18,7 @@ from shedlight.engines.spark.run.deployment import Deployment
 from shedlight.engines.spark.run.finite import run_available_now
 from shedlight.engines.spark.run.outbox_writer import outbox_writer, with_query_conf
 from shedlight.engines.spark.session.session import close_session, open_session
-from shedlight.engines.spark.shed.strata_limits import found_numbers
+from shedlight.engines.spark.shed.strata_limits import open_numbers
 from shedlight.engines.spark.source.watermark_files import end_of
 from shedlight.engines.spark.step.strata_counts import from_text, to_text
 from shedlight.engines.spark.support.found_record import FoundRecord
@@ -224,7 +224,7 @@ def _open_keys() -> Answer:
             joined = joined.join(KeyBitmap(from_text(text)))
         found = FoundKeys(open={"P": joined})
         number = record.append({"w": found}, number)
-        found_numbers(found, ["P"]).astype(">i8").tobytes()
+        open_numbers(found, ["P"]).astype(">i8").tobytes()
         times.append(spent + time.process_time() - began)
     shutil.rmtree(folder)
     return Answer(

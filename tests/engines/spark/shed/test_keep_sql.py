@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shedlight.engines.spark.shed.cell_limits import with_head
 from shedlight.engines.spark.shed.keep_sql import (
     add_keep_flags_and_filter,
-    sampled_patterns,
+    shed_patterns,
     tabulate_plan,
 )
-from shedlight.engines.spark.shed.plan_column import keep_limits
+from shedlight.engines.spark.shed.plan_column import heavy_name, keep_limits
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
 from shedlight.engines.spark.shed.type_sql import type_sql
 from shedlight.engines.spark.step.chain import define_chain
@@ -30,7 +31,7 @@ from shedlight.matching.operators.cep_operator import ingest, new_operator_state
 from shedlight.matching.operators.reorder import StreamInput
 from shedlight.shedding.guard import GuardSpec
 from shedlight.shedding.shares import PatternShares
-from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes, threshold
+from shedlight.shedding.shedder import event_hashes, kept_events, key_hashes
 from shedlight.shedding.thresholds import salted_hashes
 from tests.language.expressions import BIGINTS, TEXTS
 
@@ -174,11 +175,9 @@ def _shed_in_the_jvm(spark, chain, path, case, heavy=()):
     """Give the words of flags of what is left, by `small`."""
     catalogs = type_catalogs([chain])
     tables = tabulate_plan(chain, catalogs, case.shares)
-    sampled = sampled_patterns([chain], catalogs)
-    limits = {
-        name: np.append(keep_limits(table, 1.0, sampled.get(name)), [threshold(0.1), *heavy])
-        for name, table in tables.items()
-    }
+    patterns = shed_patterns([chain], catalogs)["w"]
+    cells = keep_limits(tables["w"], 1.0, patterns.layout, patterns.sampled)
+    limits = {"w": with_head(cells, 0.1), heavy_name("w"): np.array(heavy, np.int64)}
     plan = {name: spark.createDataFrame(pa.table({"": [row]})) for name, row in limits.items()}
     rows = add_keep_flags_and_filter(
         chain, catalogs, READ, spark.read.parquet(str(path)), plan

@@ -7,8 +7,9 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from shedlight.engines.spark.shed import jvm_callback
+from shedlight.engines.spark.shed.cell_limits import CellLayout, group_entries, with_head
 from shedlight.engines.spark.shed.jvm_callback import jvm_computed_array, supports_jvm_callback
-from shedlight.engines.spark.shed.plan_column import keep_limits, read_plan
+from shedlight.engines.spark.shed.plan_column import ShedPatterns, keep_limits, read_plan
 from shedlight.engines.spark.support.plan_store import ActivePlan, KeepTable, PlanStore
 from shedlight.engines.spark.support.spark_errors import to_user_error
 from shedlight.errors import StateError
@@ -22,6 +23,11 @@ TABLES = {
     name: KeepTable(np.zeros((1, 3)), np.zeros((1, 3)), np.array([[0.4, 1.0, share]]))
     for name, share in (("w", 0.0), ("another one's", 0.7))
 }
+RELEVANT = ((True, True, True),)
+LAYOUT = CellLayout(1, 0, group_entries(RELEVANT, ["id"]))
+PATTERNS = dict.fromkeys(
+    TABLES, ShedPatterns((Stream("Q", "w"),), ("a", "b", "c"), RELEVANT, LAYOUT)
+)
 
 
 @pytest.fixture
@@ -80,13 +86,14 @@ def stage(spark, tmp_path):
 
 
 def _expected(pressure):
-    return tuple(keep_limits(one, pressure).tolist() for one in TABLES.values())
+    cells = [keep_limits(one, pressure, LAYOUT) for one in TABLES.values()]
+    return tuple(with_head(each, ActivePlan(1).looked_at).tolist() for each in cells)
 
 
 @pytest.mark.usefixtures("way")
 def test_a_new_pressure_is_active_in_the_next_micro_batch(spark, stage, plans):
     """Without a restart, and what each used is on record."""
-    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    query = stage.start(read_plan(spark, plans.folder, PATTERNS))
     for pressure in (1.0, 0.5, 0.25):
         plans.activate(ActivePlan(1, pressure))
         stage.send(query)
@@ -101,7 +108,7 @@ def test_a_micro_batch_that_is_repeated_gets_what_is_on_record(spark, stage, pla
     plans.activate(ActivePlan(1, 0.5))
     assert plans.plan_for_batch(0).pressure == 0.5
     plans.activate(ActivePlan(1, 0.125))
-    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    query = stage.start(read_plan(spark, plans.folder, PATTERNS))
     stage.send(query)
     stage.send(query)
     query.stop()
@@ -111,7 +118,7 @@ def test_a_micro_batch_that_is_repeated_gets_what_is_on_record(spark, stage, pla
 @pytest.mark.usefixtures("way")
 def test_a_lost_plan_is_said_in_our_words(spark, stage, plans):
     """And what to do."""
-    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    query = stage.start(read_plan(spark, plans.folder, PATTERNS))
     stage.send(query)
     (plans.folder / "plans" / "1.npz").unlink()
     with pytest.raises(StreamingQueryException) as failed:
@@ -126,7 +133,7 @@ def test_a_lost_plan_is_said_in_our_words(spark, stage, plans):
 
 def test_no_job_is_run_to_ask(spark, stage, plans):
     """The only jobs are those that write what was read."""
-    query = stage.start(read_plan(spark, plans.folder, tuple(TABLES)))
+    query = stage.start(read_plan(spark, plans.folder, PATTERNS))
     stage.send(query)
     tracker, jobs = spark.sparkContext.statusTracker(), []
     for _ in range(3):
@@ -139,7 +146,7 @@ def test_no_job_is_run_to_ask(spark, stage, plans):
 def test_functions_are_not_left_behind_in_the_session(spark, plans):
     """They are in the query alone."""
     before = {one.name for one in spark.catalog.listFunctions()}
-    read_plan(spark, plans.folder, tuple(TABLES))
+    read_plan(spark, plans.folder, PATTERNS)
     assert {one.name for one in spark.catalog.listFunctions()} == before
 
 

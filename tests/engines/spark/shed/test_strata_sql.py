@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 
 from shedlight.engines.simulator.closure_state import ClosureState
 from shedlight.engines.simulator.decide import Decider
+from shedlight.engines.spark.shed.cell_limits import with_head
 from shedlight.engines.spark.shed.keep_sql import (
     add_keep_flags_and_filter,
-    sampled_patterns,
-    stratified_patterns,
+    shed_patterns,
 )
-from shedlight.engines.spark.shed.plan_column import found_name
+from shedlight.engines.spark.shed.plan_column import found_name, heavy_name, open_name
 from shedlight.engines.spark.shed.strata_limits import (
-    all_limits,
     cell_limits,
     cell_shares,
-    found_numbers,
+    open_numbers,
+    table_numbers,
 )
 from shedlight.engines.spark.shed.strata_sql import HISTORIES, LOOKED
 from shedlight.engines.spark.shed.type_catalog import type_catalogs
@@ -159,16 +159,17 @@ def _flagged(spark, case, frame, history=0.0):
     """Add flags to events in the JVM, and name their column."""
     chain = _chain(case)
     catalogs = type_catalogs([chain], {"w"})
-    (patterns,) = stratified_patterns([chain], catalogs).values()
-    sampled = sampled_patterns([chain], catalogs).get("w")
+    patterns = shed_patterns([chain], catalogs)["w"]
     kept = [
         cell_shares(case.shares.get(stream), case.found.table.names, patterns.labels, relevant)
         for stream, relevant in zip(patterns.streams, patterns.relevant, strict=True)
     ]
-    cells = cell_limits(kept, patterns.layout, sampled.by_key if sampled else ())
+    by_key = patterns.sampled.by_key if patterns.sampled else ()
     rows = {
-        "w": all_limits(cells, 0.5, history, KEYS[:2] if case.sample else ()),
-        found_name("w"): found_numbers(case.found, list(PATTERNS)),
+        "w": with_head(cell_limits(kept, patterns.layout, by_key), 0.5, history),
+        heavy_name("w"): KEYS[:2],
+        found_name("w"): table_numbers(case.found),
+        open_name("w"): open_numbers(case.found, list(PATTERNS)),
     }
     plan = {n: spark.createDataFrame(pa.table({"": [row]})) for n, row in rows.items()}
     (flags,) = flag_names("w", len(PATTERNS))

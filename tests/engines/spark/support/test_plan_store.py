@@ -4,15 +4,11 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from shedlight.engines.spark.shed.plan_column import keep_limits
 from shedlight.engines.spark.support import plan_store
 from shedlight.engines.spark.support.batch_record import SEGMENT
 from shedlight.engines.spark.support.plan_store import (
     UNUSED,
-    WORD,
     ActivePlan,
     KeepTable,
     PlanStore,
@@ -20,7 +16,6 @@ from shedlight.engines.spark.support.plan_store import (
 from shedlight.errors import StateError
 from shedlight.graph import Stream
 from shedlight.shedding.shares import PatternShares
-from shedlight.shedding.shedder import threshold
 
 Q = Stream("Q", "w")
 SHARES = {
@@ -132,33 +127,3 @@ def test_without_a_plan_it_says_so(tmp_path):
     """And what to do."""
     with pytest.raises(StateError, match=r"no plan in .*start with a new one"):
         PlanStore(tmp_path / "nothing").plan_for_batch(0)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0, 1))
-def test_limits_are_the_thresholds_of_the_shedder(shares, pressure):
-    """To the last bit, and everything is kept where the share is one."""
-    found = keep_limits(scaled(np.array([shares])), pressure).tolist()
-    lowered = [share * pressure for share in shares]
-    everything = [int(share >= 1) for share in lowered]
-    asked = [int(0 < share < 1) for share in lowered]
-    limits = [threshold(0.0 if share >= 1 else share) for share in lowered]
-    assert found == [*everything, *asked, *limits]
-
-
-def test_what_a_pattern_has_no_use_for_is_never_kept():
-    """Not even without pressure."""
-    limits = [threshold(0.4), threshold(0.0), threshold(0.0)]
-    assert keep_limits(TABLE, 1.0).tolist() == [0, 1, 0, 1, 0, 0, *limits]
-
-
-@pytest.mark.parametrize("patterns", [1, 61, 62, 63, 125])
-def test_flags_of_many_patterns_go_into_several_words(patterns):
-    """Each pattern has its own bit."""
-    shares = np.eye(patterns)
-    found = keep_limits(scaled(shares), 1.0).tolist()
-    words = -(-patterns // WORD)
-    assert len(found) == patterns * (words + 1 + patterns)
-    for number in range(patterns):
-        for word in range(words):
-            mine = 1 << number % WORD if number // WORD == word else 0
-            assert found[word * patterns + number] == mine

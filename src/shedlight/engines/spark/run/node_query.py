@@ -108,12 +108,8 @@ def node_query(
 ) -> NodeQuery:
     """Write the query of a node, some of whose operators may shed their keys in strata."""
     catalogs = type_catalogs(chains, strata)
-    shedding = [
-        name for chain in chains for name in keep_sql.tabulate_plan(chain, catalogs, {})
-    ]
-    sampled = keep_sql.sampled_patterns(chains, catalogs)
-    stratified = keep_sql.stratified_patterns(chains, catalogs)
-    plan = read_plan(spark, folders.plan, shedding, sampled, stratified) if shedding else None
+    shedding = keep_sql.shed_patterns(chains, catalogs)
+    plan = read_plan(spark, folders.plan, shedding) if shedding else None
     packed = [row for chain in chains for row in _packed(chain, catalogs, inputs, plan)]
     definitions = tuple(chain.definition for chain in chains)
     slots = _slots(chains)

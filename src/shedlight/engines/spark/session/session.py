@@ -133,6 +133,9 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         # times are read, compared and printed the same everywhere
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+        # a method with more bytes is one that the JVM never compiles: ten times as slow as if
+        # Spark splits it up
+        "spark.sql.codegen.hugeMethodLimit": "8000",
         # each partition has a state to commit in each micro-batch: no more than can work
         "spark.sql.shuffle.partitions": str(master.cores or CLUSTER_PARTITIONS),
         # over TCP a small batch waits 40 ms for the answer to the one before it

@@ -2,8 +2,8 @@
 
 A plan is a table of one row (`plan_column.py`): for each event type the patterns that keep all
 of it, and for each pattern and type the hash below which an event is kept. Events see it as the
-value of a subquery, and what no pattern keeps goes no further. The decisions are those of
-`shedding/shedder.py`.
+value of a subquery, of which they carry what is about their type, and what no pattern keeps
+goes no further. The decisions are those of `shedding/shedder.py`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,31 +15,36 @@ from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 from pyspark.sql.pandas.types import from_arrow_type
 
 from shedlight.engines.spark.codec.event_refs import ROW
+from shedlight.engines.spark.shed.cell_limits import (
+    BELOW,
+    BITS,
+    BY_KEY,
+    FLAG,
+    OF_OPEN,
+    OF_OTHERS,
+)
 from shedlight.engines.spark.shed.plan_column import (
     Limits,
-    SampledPatterns,
-    StratifiedPatterns,
-    found_name,
+    ShedPatterns,
+    heavy_name,
+    numbers_of,
+    open_name,
 )
 from shedlight.engines.spark.shed.sample_sql import key_columns, with_looked_at, with_sample
 from shedlight.engines.spark.shed.shed_operator import (
     CELL,
     LIMITS,
+    HashedBy,
     ShedOperator,
+    limit_sql,
     shed_operators,
 )
-from shedlight.engines.spark.shed.strata_limits import (
-    ALWAYS,
-    BY_KEY,
-    OF_OPEN,
-    OF_OTHERS,
-    CellLayout,
-)
+from shedlight.engines.spark.shed.strata_limits import ALWAYS
 from shedlight.engines.spark.shed.strata_sql import (
     APART,
-    FOUND_KEYS,
     KEY,
-    found_sql,
+    OPEN_KEYS,
+    is_open_sql,
     strata_columns,
     with_cells,
     with_history,
@@ -50,16 +55,14 @@ from shedlight.engines.spark.source.arrival import TYPE, arrivals_name, observe_
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import KEPT, flag_types
 from shedlight.engines.spark.support.arrival_sketch import ARRIVAL
-from shedlight.engines.spark.support.plan_store import UNUSED, WORD, KeepTable, PlanStore
+from shedlight.engines.spark.support.plan_store import UNUSED, KeepTable, PlanStore
 from shedlight.graph import Stream
-from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator, schema_of
 from shedlight.matching.operators.reorder import BEYOND
 from shedlight.model.arrays import Floats
 from shedlight.shedding.shares import PatternShares, Shares
-from shedlight.shedding.shedder import EPOCH_WINDOWS
 
 CATALYST_BARRIER = "(CAST(spark_partition_id() AS BIGINT) & 0L)"
 """Zero, which Spark cannot know: so it computes the flags once, not for the filter again, and
@@ -131,25 +134,15 @@ def _default_parts(shares: PatternShares) -> Floats:
     return np.asarray(np.eye(3)[1 if shares.spares_unknown else 2] * shares.default_share)
 
 
-def sampled_patterns(
+def shed_patterns(
     chains: Iterable[ChainRuntime], catalogs: Catalogs
-) -> dict[str, SampledPatterns]:
-    """Find the patterns that keep the unshed sample, by operator that has any."""
-    operators = (shed for chain in chains for shed in shed_operators(chain, catalogs))
-    return {shed.spec.name: shed.sampled for shed in operators if shed.sampled}
-
-
-def stratified_patterns(
-    chains: Iterable[ChainRuntime], catalogs: Catalogs
-) -> dict[str, StratifiedPatterns]:
-    """Find the operators whose keys are shed in strata."""
+) -> dict[str, ShedPatterns]:
+    """Find the patterns of operators that shed in the JVM."""
     operators = (shed for chain in chains for shed in shed_operators(chain, catalogs))
     return {
-        shed.spec.name: StratifiedPatterns(
-            shed.spec.outputs, shed.catalog.labels, tuple(shed.relevant), shed.layout
-        )
+        shed.spec.name: shed.patterns
         for shed in operators
-        if shed.layout is not None
+        if shed.catalog.is_numbered and shed.has_shares
     }
 
 
@@ -195,18 +188,19 @@ def _with_type(
     """Add the type of each event, and observe how many there are of each, and some keys."""
     if shed.catalog.is_numbered:
         frame = frame.withColumn(TYPE, F.expr(f"CAST({type_sql(shed.operator)} AS INT)"))
-    if shed.layout is not None and plan is not None:
-        frame = with_cells(frame, shed, plan)
+    stratified = plan if shed.catalog.by_strata else None
+    if stratified is not None:
+        frame = with_cells(frame, shed, stratified)
     if ARRIVAL not in frame.columns:
         return frame
     name, time = arrivals_name(shed.spec.name, stream), shed.chain.inputs[stream][0].time
     keys: list[Column] = []
     types = len(shed.catalog.labels) or None
-    if plan is not None and shed.spec.name in plan and (shed.sampled or shed.layout):
-        frame = with_looked_at(frame, shed, plan[shed.spec.name].scalar())
+    if plan is not None and shed.spec.name in plan and (shed.sampled or stratified):
+        frame = with_looked_at(frame, plan[shed.spec.name].scalar())
         keys = key_columns(shed)
-    if shed.layout is not None and plan is not None:
-        frame = with_history(frame, plan[shed.spec.name].scalar())
+    if stratified is not None:
+        frame = with_history(frame, stratified[shed.spec.name].scalar())
         keys += strata_columns(shed, time)
     return observe_arrivals(frame, name, time, types, keys)
 
@@ -221,11 +215,11 @@ def _with_keep_flags(
             frame = frame.withColumn(name, F.lit(None).cast(from_arrow_type(arrow_type)))
         return frame, "true"
     if plan is not None and shed.has_shares:
-        frame = frame.withColumn(LIMITS, plan[shed.spec.name].scalar())
-        if shed.layout is None:
-            frame = _with_planned_flags(frame, shed, stream)
-        else:
-            frame = _with_flags_by_strata(frame, shed, shed.layout, stream, plan)
+        limits, size = numbers_of(plan[shed.spec.name]), shed.layout.size
+        cell = F.slice(limits, F.expr(shed.cell_start), F.lit(size))
+        frame = frame.withColumn(LIMITS, F.coalesce(cell, F.array(F.lit(0).cast("bigint"))))
+        with_flags = _with_flags_by_strata if shed.catalog.by_strata else _with_planned_flags
+        frame = with_flags(frame, shed, stream, plan)
         if any(shed.counts_events):
             return frame, "true"  # what is not kept is counted all the same
         return frame, " OR ".join(f"{quote_name(name)} != 0" for name in shed.flags)
@@ -233,32 +227,40 @@ def _with_keep_flags(
     return frame.withColumn(name, F.expr(relevant)), quote_name(name)
 
 
-def _with_planned_flags(frame: DataFrame, shed: ShedOperator, stream: Stream) -> DataFrame:
-    """Add which patterns keep each event by the limits of a plan."""
-    words, time, limit = len(shed.flags), shed.chain.inputs[stream][0].time, shed.limit_sql
-    needed = [_hash_sql(shed, output, time) for output in shed.flag_streams]
-    names = {text: f"#hash{number}" for number, text in enumerate(dict.fromkeys(needed))}
+def _with_planned_flags(
+    frame: DataFrame, shed: ShedOperator, stream: Stream, plan: Limits
+) -> DataFrame:
+    """Add which patterns keep each event by the limits of its type."""
+    layout, time = shed.layout, shed.chain.inputs[stream][0].time
+    texts = [_hash_sql(shed, each, time) for each in dict.fromkeys(shed.hashed)]
+    names = [f"#hash{number}" for number in range(len(texts))]
     # in a branch of IF, so that an event of which all is decided is not hashed
     hashes = {
-        name: F.expr(f"IF({limit(words)} = 0L, 0L, {text})") for text, name in names.items()
+        name: F.expr(f"IF({limit_sql(layout.undecided)} = 0L, 0L, {text})")
+        for name, text in zip(names, texts, strict=True)
     }
-    bits = [
-        f"IF({quote_name(names[text])} < {limit(words + 1 + number)}, "
-        f"{1 << number % WORD}L, 0L)"
-        for number, text in enumerate(needed)
-    ]
-    return _with_words(frame, shed, bits, hashes)
+    bits: list[list[str]] = [[] for _ in range(layout.words)]
+    for group, at in layout.entries():
+        below = f"{quote_name(names[group.hashed])} < {limit_sql(at + BELOW)}"
+        bits[group.word].append(f"IF({below}, {limit_sql(at + FLAG)}, 0L)")
+    return _with_words(frame, shed, bits, hashes, plan)
 
 
 def _with_words(
-    frame: DataFrame, shed: ShedOperator, bits: Sequence[str], hashes: dict[str, Column]
+    frame: DataFrame,
+    shed: ShedOperator,
+    bits: Sequence[Sequence[str]],
+    hashes: dict[str, Column],
+    plan: Limits,
 ) -> DataFrame:
     """Put flags together: of what is kept anyway, by hashes, and for the unshed sample."""
-    limit = shed.limit_sql
-    frame, of_sample = with_sample(frame, shed)
+    of_sample: dict[str, Sequence[str]] = {}
+    if shed.sampled:
+        heavy = numbers_of(plan[heavy_name(shed.spec.name)])
+        frame, of_sample = with_sample(frame, shed, heavy)
     flags = {}
-    for number, arrow_type in enumerate(flag_types(len(bits))):
-        word = [limit(number), *bits[number * WORD : (number + 1) * WORD], CATALYST_BARRIER]
+    for number, arrow_type in enumerate(flag_types(len(shed.flag_streams))):
+        word = [limit_sql(number), *bits[number], CATALYST_BARRIER]
         word += [
             f"IF({quote_name(name)}, {each[number]}, 0L)" for name, each in of_sample.items()
         ]
@@ -268,50 +270,43 @@ def _with_words(
 
 
 def _with_flags_by_strata(
-    frame: DataFrame, shed: ShedOperator, layout: CellLayout, stream: Stream, plan: Limits
+    frame: DataFrame, shed: ShedOperator, stream: Stream, plan: Limits
 ) -> DataFrame:
     """Add which patterns keep each event by the limits of its stratum."""
-    time, limit = shed.chain.inputs[stream][0].time, shed.limit_sql
-    schema, key = schema_of(shed.operator.schema), shed.key
-    epoch = EPOCH_WINDOWS * shed.chain.context.windows.get(key_name(key), 1)
-    ids = [Attribute("", (name,)) for name in shed.operator.ids]
-    is_decided = f"{limit(layout.undecided)} = 0L"
-    by_key, by_event = hash_sql(key, schema, _epoch_sql(time, epoch)), hash_sql(ids, schema)
+    layout, time = shed.layout, shed.chain.inputs[stream][0].time
+    by_key = _hash_sql(shed, shed.hashed[0], time)
+    by_event = _hash_sql(shed, HashedBy(), time)
+    is_decided = f"{limit_sql(layout.undecided)} = 0L"
     hashes = {
         _BY_KEY: F.expr(f"IF({is_decided}, 0L, {by_key})"),
         # so that the greatest limit is for all
         _BY_EVENT: F.expr(f"IF({is_decided}, 0L, least({by_event}, {ALWAYS - 1}L))"),
     }
-    found, bits = found_sql(shed), []
-    for number, output in enumerate(shed.flag_streams):
-        first = layout.below(number)
-        others, opened = limit(first + OF_OTHERS), limit(first + OF_OPEN)
-        is_open = found.is_open(shed.spec.outputs.index(output))
+    bits: list[list[str]] = [[] for _ in range(layout.words)]
+    for group, at in layout.entries():
+        others, opened = limit_sql(at + OF_OTHERS), limit_sql(at + OF_OPEN)
+        is_open = is_open_sql(limit_sql(at + BITS))
         below = f"IF({others} = {opened}, {others}, IF({is_open}, {opened}, {others}))"
         kept = (
-            f"{quote_name(_BY_KEY)} < {limit(first + BY_KEY)} OR "
+            f"{quote_name(_BY_KEY)} < {limit_sql(at + BY_KEY)} OR "
             f"{quote_name(_BY_EVENT)} < {below}"
         )
-        bits.append(f"IF({kept}, {1 << number % WORD}L, 0L)")
-    frame = frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
-    return _with_words(frame, shed, bits, hashes).drop(FOUND_KEYS, CELL, APART, KEY)
+        bits[group.word].append(f"IF({kept}, {limit_sql(at + FLAG)}, 0L)")
+    frame = frame.withColumn(OPEN_KEYS, numbers_of(plan[open_name(shed.spec.name)]))
+    frame = _with_words(frame, shed, bits, hashes, plan)
+    return frame.drop(OPEN_KEYS, CELL, APART, KEY)
 
 
 _BY_KEY, _BY_EVENT = "#by key", "#by event"
 
 
-def _hash_sql(shed: ShedOperator, stream: Stream, time: str) -> str:
-    """Write the hash that decides about an event for a pattern: of its id, or of its key."""
-    context = shed.chain.context
-    shares, guard = context.shares.get(stream), context.guards.get(stream)
+def _hash_sql(shed: ShedOperator, by: HashedBy, time: str) -> str:
+    """Write the hash that decides about an event: of its id, or of its key."""
     schema = schema_of(shed.operator.schema)
-    key = shed.spec.patterns[stream.name].partition_by
-    if shares is not None and shares.by_key and key:
-        if guard is not None and guard.epoch:
-            return key_hash_sql(key, schema, _epoch_sql(time, guard.epoch))
-        epoch = EPOCH_WINDOWS * context.windows.get(key_name(key), 1)
-        return hash_sql(key, schema, _epoch_sql(time, epoch))
-    return hash_sql([Attribute("", (name,)) for name in shed.operator.ids], schema)
+    if not by.key:
+        return hash_sql([Attribute("", (name,)) for name in shed.operator.ids], schema)
+    hashed = key_hash_sql if by.guarded else hash_sql
+    return hashed(by.key, schema, _epoch_sql(time, by.epoch))
 
 
 def _epoch_sql(time: str, epoch: int) -> str:

@@ -1,45 +1,39 @@
 """The active plan as a table of one row, read anew in every micro-batch.
 
-There is one for each operator that sheds. It has numbers for each event type by its number:
-words of flags, which patterns keep it whatever its hash is; whether any other pattern asks for
-the hash; and for each pattern the hash below which it keeps an event. Where patterns keep the
-unshed sample there is more: what the plan alone keeps of these, for each of their keys which of
-them keep an event if its key is in the sample, and at the end the hash below which the key of
-an event is looked at, and the heavy hitters in the sample. As the value of a
-subquery it is read once per micro-batch, and the id of the micro-batch is known where it is
-read: so a new plan is active in the next one, without a restart, and a replay gets the plan of
-the first time. It is read as Spark plans the micro-batch (`jvm_callback.py`) or, where that is
-not possible, in a job of its own.
+There is one for each operator that sheds: its limits, cell by cell (`cell_limits.py`). Patterns
+that keep the unshed sample have a second flag, of what the plan alone keeps; another table has
+the heavy hitters of that sample, and one what is known of keys that are shed in strata. As the
+value of a subquery such a table is read once per micro-batch, and the id of the micro-batch is
+known where it is read: so a new plan is active in the next one, without a restart, and a replay
+gets the plan of the first time. It is read as Spark plans the micro-batch (`jvm_callback.py`)
+or, where that is not possible, in a job of its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
 from shedlight.engines.spark.shed import jvm_callback
+from shedlight.engines.spark.shed.cell_limits import NEVER, CellLayout, with_head, write_cells
 from shedlight.engines.spark.shed.strata_limits import (
-    CellLayout,
-    all_limits,
     cell_limits,
     cell_shares,
-    found_numbers,
+    open_numbers,
+    table_numbers,
 )
-from shedlight.engines.spark.support.plan_store import WORD, KeepTable, PlanStore, batch_id
+from shedlight.engines.spark.support.plan_store import KeepTable, PlanStore, batch_id
 from shedlight.engines.spark.support.storage import StoredPath
 from shedlight.graph import Stream
 from shedlight.language.eval.spark_sql import quote_name
-from shedlight.shedding.found_keys import NOTHING
-from shedlight.shedding.shedder import threshold, thresholds
+from shedlight.shedding.found_keys import NOTHING, FoundKeys
+from shedlight.shedding.shedder import thresholds
 from shedlight.shedding.unshed_sample import choose_keys
 
-_LOWEST_HASH = -(1 << 63)
-
-Flags = np.ndarray[Any, np.dtype[np.bool_]]
 Batches = Iterable[pa.RecordBatch]
 Limits = Mapping[str, DataFrame]
 """For each operator that sheds a table of one row and one column: numbers, as said above."""
@@ -58,28 +52,27 @@ class SampledPatterns:
         return sorted(number for key in self.by_key for number in key)
 
 
-Sampled = Mapping[str, SampledPatterns]  # of operators that have any
-
-
 @dataclass(frozen=True, slots=True)
-class StratifiedPatterns:
-    """The patterns of an operator whose keys are shed in strata; it may travel to a worker."""
+class ShedPatterns:
+    """The patterns of an operator that sheds; it may travel to a worker."""
 
     streams: tuple[Stream, ...]
     labels: tuple[str, ...]  # of event types, by number
     relevant: tuple[tuple[bool, ...], ...]  # whether each pattern can take events of a type
     layout: CellLayout
+    sampled: SampledPatterns | None = None  # None: none keeps the unshed sample
+
+    @property
+    def by_strata(self) -> bool:
+        """Whether keys are shed in strata."""
+        return bool(self.layout.bits)
 
 
 def read_plan(
-    spark: SparkSession,
-    folder: StoredPath,
-    operators: Sequence[str],
-    sampled: Sampled | None = None,
-    strata: Mapping[str, StratifiedPatterns] | None = None,
+    spark: SparkSession, folder: StoredPath, operators: Mapping[str, ShedPatterns]
 ) -> Limits:
     """Read the active plan, micro-batch by micro-batch."""
-    answers = dict(_answers(folder, operators, sampled or {}, strata or {}))
+    answers = dict(_answers(folder, operators))
     if not jvm_callback.supports_jvm_callback(spark):
         return _read_by_job(spark, answers)
     return {
@@ -87,38 +80,44 @@ def read_plan(
     }
 
 
+def numbers_of(table: DataFrame) -> Column:
+    """Give the numbers of a table as a column that is never null: less code is made of it."""
+    return F.coalesce(table.scalar(), F.array(F.lit(0).cast("bigint")))
+
+
 def found_name(operator: str) -> str:
-    """Name what is known of the keys of an operator, next to its limits."""
-    return f"keys of {operator}"
+    """Name what says of which strata the keys of an operator are, next to its limits."""
+    return f"strata of {operator}"
+
+
+def open_name(operator: str) -> str:
+    """Name what says which keys of an operator are open, next to its limits."""
+    return f"open keys of {operator}"
+
+
+def heavy_name(operator: str) -> str:
+    """Name the heavy hitters of the unshed sample of an operator, next to its limits."""
+    return f"heavy hitters of {operator}"
 
 
 _BatchAnswer = Callable[[int], jvm_callback.Numbers]  # by the id of a micro-batch
 
 
 def _answers(
-    folder: StoredPath,
-    operators: Iterable[str],
-    sampled: Sampled,
-    strata: Mapping[str, StratifiedPatterns],
+    folder: StoredPath, operators: Mapping[str, ShedPatterns]
 ) -> Iterator[tuple[str, _BatchAnswer]]:
-    for name in operators:
-        if name in strata:
-            patterns = strata[name]
-            yield (
-                name,
-                partial(_strata_limits, folder, name, patterns, sampled.get(name)),
-            )
-            yield found_name(name), partial(_found_numbers, folder, name, patterns)
-        else:
-            yield name, partial(_batch_limits, folder, name, sampled.get(name))
+    for name, patterns in operators.items():
+        limits = _strata_limits if patterns.by_strata else _type_limits
+        yield name, partial(limits, folder, name, patterns)
+        if patterns.by_strata:
+            yield found_name(name), partial(_table_numbers, folder, name)
+            yield open_name(name), partial(_open_numbers, folder, name, patterns)
+        if patterns.sampled is not None:
+            yield heavy_name(name), partial(_heavy_hitters, folder, patterns.sampled)
 
 
 def _strata_limits(
-    folder: StoredPath,
-    operator: str,
-    patterns: StratifiedPatterns,
-    sampled: SampledPatterns | None,
-    batch: int,
+    folder: StoredPath, operator: str, patterns: ShedPatterns, batch: int
 ) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
     plan = plans.plan_for_batch(batch)
@@ -127,18 +126,33 @@ def _strata_limits(
         cell_shares(shares.get(stream), names, patterns.labels, relevant)
         for stream, relevant in zip(patterns.streams, patterns.relevant, strict=True)
     ]
-    cells = cell_limits(kept, patterns.layout, sampled.by_key if sampled else ())
-    heavy = np.array(plans.heavy(plan), np.int64)
-    heavy = heavy[choose_keys(heavy, sampled.share)] if sampled else heavy[:0]
-    return all_limits(cells, plan.looked_at, plan.history, heavy)
+    by_key = patterns.sampled.by_key if patterns.sampled else ()
+    cells = cell_limits(kept, patterns.layout, by_key)
+    return with_head(cells, plan.looked_at, plan.history)
 
 
-def _found_numbers(
-    folder: StoredPath, operator: str, patterns: StratifiedPatterns, batch: int
+def _table_numbers(folder: StoredPath, operator: str, batch: int) -> jvm_callback.Numbers:
+    return table_numbers(_found(folder, operator, batch))
+
+
+def _open_numbers(
+    folder: StoredPath, operator: str, patterns: ShedPatterns, batch: int
+) -> jvm_callback.Numbers:
+    names = [stream.name for stream in patterns.streams]
+    return open_numbers(_found(folder, operator, batch), names)
+
+
+def _found(folder: StoredPath, operator: str, batch: int) -> FoundKeys:
+    plans = PlanStore(folder)
+    return plans.found(plans.plan_for_batch(batch)).get(operator, NOTHING)
+
+
+def _heavy_hitters(
+    folder: StoredPath, sampled: SampledPatterns, batch: int
 ) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
-    found = plans.found(plans.plan_for_batch(batch)).get(operator, NOTHING)
-    return found_numbers(found, [stream.name for stream in patterns.streams])
+    heavy = np.array(plans.heavy(plans.plan_for_batch(batch)), np.int64)
+    return np.asarray(heavy[choose_keys(heavy, sampled.share)])
 
 
 def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
@@ -153,17 +167,14 @@ def read_text(spark: SparkSession, answer: Callable[[int], str]) -> DataFrame:
     return spark.range(0, 1, 1, 1).mapInArrow(read, "answer string")
 
 
-def _batch_limits(
-    folder: StoredPath, operator: str, sampled: SampledPatterns | None, batch: int
+def _type_limits(
+    folder: StoredPath, operator: str, patterns: ShedPatterns, batch: int
 ) -> jvm_callback.Numbers:
     plans = PlanStore(folder)
     plan = plans.plan_for_batch(batch)
-    limits = keep_limits(plans.tables(plan)[operator], plan.pressure, sampled)
-    if sampled is None:
-        return limits
-    heavy = np.array(plans.heavy(plan), np.int64)
-    heavy = heavy[choose_keys(heavy, sampled.share)]
-    return np.concatenate([limits, [threshold(plan.looked_at)], heavy])
+    table = plans.tables(plan)[operator]
+    cells = keep_limits(table, plan.pressure, patterns.layout, patterns.sampled)
+    return with_head(cells, plan.looked_at)
 
 
 def _read_by_job(spark: SparkSession, answers: Mapping[str, _BatchAnswer]) -> Limits:
@@ -180,30 +191,24 @@ def _read_by_job(spark: SparkSession, answers: Mapping[str, _BatchAnswer]) -> Li
 
 
 def keep_limits(
-    table: KeepTable, pressure: float, sampled: SampledPatterns | None = None
+    table: KeepTable,
+    pressure: float,
+    layout: CellLayout,
+    sampled: SampledPatterns | None = None,
 ) -> jvm_callback.Numbers:
-    """Write what the patterns of an operator keep as one row, by event type within each part.
+    """Write what the patterns of an operator keep of each event type.
 
-    First come the flags of the patterns that keep all, then whether hashes are asked for, then
-    the hashes below which each pattern keeps an event. Patterns that keep the unshed sample
-    come a second time, after all others, for what the plan alone keeps; and for each of their
-    keys come the flags of those that the plan sheds, and the sample does not.
+    Patterns that keep the unshed sample come a second time, after all others, for what the plan
+    alone keeps.
     """
     shares = table.under(pressure)
     if sampled is not None:
         shares = np.concatenate([shares, shares[sampled.numbers]])
     everything = shares >= 1
-    undecided = ((shares > 0) & ~everything).any(axis=0)
-    below = np.where(everything, _LOWEST_HASH, thresholds(shares))
-    parts = [*_flag_words(everything), undecided, *below]
+    below = np.where(everything, NEVER, thresholds(shares))
+    spared = []
     for numbers in sampled.by_key if sampled else ():
-        spared = (shares >= 0) & ~everything
-        spared[[number for number in range(len(shares)) if number not in numbers]] = False
-        parts += _flag_words(spared)
-    return np.concatenate(parts).astype(np.int64)
-
-
-def _flag_words(flags: Flags) -> list[jvm_callback.Numbers]:
-    """Put the flags of each event type together, as many as go into a word."""
-    words = [flags[start : start + WORD] for start in range(0, len(flags), WORD)]
-    return [(1 << np.arange(len(word))) @ word for word in words]
+        each = (shares >= 0) & ~everything
+        each[[number for number in range(len(shares)) if number not in numbers]] = False
+        spared.append(each)
+    return write_cells(everything, [below], spared, layout)

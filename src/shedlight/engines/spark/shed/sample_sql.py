@@ -11,10 +11,10 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-from shedlight.engines.spark.shed.shed_operator import LIMITS, ShedOperator
+from shedlight.engines.spark.shed.cell_limits import LOOKED_AT as LOOKED_AT_LIMIT
+from shedlight.engines.spark.shed.shed_operator import ShedOperator, limit_sql
 from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql
 from shedlight.graph import Stream
-from shedlight.language.ast.data_type import Schema
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import schema_of
@@ -24,11 +24,10 @@ from shedlight.shedding.unshed_sample import SALT
 KEYS = "keys "  # what the name of observed keys begins with
 LOOKED_AT = "#looked at"
 LOOKED_AT_SALT = 0x3C6E_F372_FE94_F82B
-_MANY = 1 << 20  # more than there are heavy hitters
 
 
 def with_sample(
-    frame: DataFrame, shed: ShedOperator
+    frame: DataFrame, shed: ShedOperator, heavy: Column
 ) -> tuple[DataFrame, dict[str, Sequence[str]]]:
     """Add whether an event is of the unshed sample, where the plan sheds it.
 
@@ -39,25 +38,19 @@ def with_sample(
     of_sample: dict[str, Sequence[str]] = {}
     columns = {}
     for number, key in enumerate(sample.numbers_by_key(shed.spec)):
-        name, first = f"#sampled{number}", shed.sample_start + number * words
-        spared = [shed.limit_sql(row) for row in range(first, first + words)]
+        name, first = f"#sampled{number}", shed.layout.sample + number * words
+        spared = [limit_sql(place) for place in range(first, first + words)]
         is_shed = " OR ".join(f"{word} != 0L" for word in spared)
-        chosen = _in_sample_sql(key, schema, sample.share, shed.heavy_sql)
-        of_sample[name], columns[name] = spared, F.expr(f"IF({is_shed}, {chosen}, false)")
-    return frame.withColumns(columns) if columns else frame, of_sample
+        salted = key_hash_sql(key, schema, f"{SALT}L")
+        asked = F.expr(f"({is_shed}) AND {salted} < ({threshold(sample.share)}L)")
+        chosen = ~F.array_contains(heavy, F.expr(key_hash_sql(key, schema)))
+        of_sample[name], columns[name] = spared, F.when(asked, chosen).otherwise(F.lit(False))  # noqa: FBT003
+    return frame.withColumns(columns), of_sample
 
 
-def _in_sample_sql(key: Sequence[Attribute], schema: Schema, share: float, heavy: str) -> str:
-    """Ask whether the key of an event is in the sample; heavy hitters begin at an index."""
-    known = f"slice({quote_name(LIMITS)}, {heavy} + 1, {_MANY})"
-    is_heavy = f"array_contains({known}, {key_hash_sql(key, schema)})"
-    salted = key_hash_sql(key, schema, f"{SALT}L")
-    return f"IF({salted} < ({threshold(share)}L), NOT {is_heavy}, false)"
-
-
-def with_looked_at(frame: DataFrame, shed: ShedOperator, limits: Column) -> DataFrame:
+def with_looked_at(frame: DataFrame, limits: Column) -> DataFrame:
     """Add the limit below which the key of an event is looked at: a number, not all limits."""
-    return frame.withColumn(LOOKED_AT, F.get(limits, F.lit(shed.looked_at)))
+    return frame.withColumn(LOOKED_AT, F.get(limits, F.lit(LOOKED_AT_LIMIT)))
 
 
 def key_columns(shed: ShedOperator) -> list[Column]:

@@ -2,25 +2,38 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from shedlight.engines.spark.shed.plan_column import SampledPatterns
-from shedlight.engines.spark.shed.strata_limits import HEAD, LOOKED_AT, SAMPLE_AT, CellLayout
+from shedlight.engines.spark.shed.cell_limits import HEAD, CellLayout, group_entries
+from shedlight.engines.spark.shed.plan_column import SampledPatterns, ShedPatterns
+from shedlight.engines.spark.shed.strata_limits import bits_at
 from shedlight.engines.spark.shed.type_catalog import Catalogs, TypeCatalog
 from shedlight.engines.spark.source.arrival import TYPE
 from shedlight.engines.spark.step.chain import ChainRuntime
 from shedlight.engines.spark.step.keep_flags import flag_names, flag_streams
 from shedlight.engines.spark.support.placement import ChainSpec, has_shares
 from shedlight.graph import OperatorSpec, Stream
+from shedlight.graph.topology import key_name
 from shedlight.language.ast.expression import Attribute
 from shedlight.language.ast.pattern import WindowUnit
 from shedlight.language.eval.spark_sql import quote_name
 from shedlight.matching.operators.cep_operator import CepOperator
+from shedlight.shedding.shedder import EPOCH_WINDOWS
 
-LIMITS = "#limits"  # the column of the limits of a plan
+LIMITS = "#limits"  # the column of the limits of an event's cell
 CELL = "#cell"  # the column of an event's stratum and type, as one number
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class HashedBy:
+    """By what a pattern sheds: the key of an event in an epoch of time, or its id."""
+
+    key: tuple[Attribute, ...] = ()  # empty: the id
+    epoch: int = 0  # how long one is, in microseconds
+    guarded: bool = False  # whether a guard knows the key by its hash
+
+
+@dataclass(frozen=True, eq=False)
 class ShedOperator:
     """An operator of a chain, as events are shed for it."""
 
@@ -77,45 +90,59 @@ class ShedOperator:
         """The key of its patterns, where it sheds keys in strata."""
         return self.spec.patterns[self.spec.outputs[0].name].partition_by
 
-    @property
-    def layout(self) -> CellLayout | None:
-        """Where the numbers of a stratum and type are; None: keys are not shed in strata."""
-        if not self.catalog.by_strata:
-            return None
-        words = len(self.flags)
-        samples = words * len(self.sampled.by_key) if self.sampled else 0
-        return CellLayout(len(self.flag_streams), words, samples)
+    @cached_property
+    def hashed(self) -> tuple[HashedBy, ...]:
+        """By what each flag is decided; where keys are shed in strata, by two hashes alike."""
+        if self.catalog.by_strata:
+            return (HashedBy(self.key, self._epoch(self.key)),) * len(self.flag_streams)
+        return tuple(map(self._hashed_by, self.flag_streams))
+
+    def _hashed_by(self, stream: Stream) -> HashedBy:
+        shares = self.chain.context.shares.get(stream)
+        key = self.spec.patterns[stream.name].partition_by
+        if shares is None or not shares.by_key or not key:
+            return HashedBy()
+        guard = self.chain.context.guards.get(stream)
+        if guard is not None and guard.epoch:
+            return HashedBy(key, guard.epoch, guarded=True)
+        return HashedBy(key, self._epoch(key))
+
+    def _epoch(self, key: tuple[Attribute, ...]) -> int:
+        return EPOCH_WINDOWS * self.chain.context.windows.get(key_name(key), 1)
+
+    @cached_property
+    def layout(self) -> CellLayout:
+        """Where the limits of a cell are."""
+        outputs = [self.spec.outputs.index(stream) for stream in self.flag_streams]
+        relevant, words = self.relevant, len(self.flags)
+        return CellLayout(
+            words,
+            words * len(self.sampled.by_key) if self.sampled else 0,
+            group_entries([relevant[number] for number in outputs], self.hashed),
+            tuple(map(bits_at, outputs)) if self.catalog.by_strata else (),
+        )
 
     @property
-    def sample_start(self) -> int:
-        """The first row of limits that is about the unshed sample."""
-        layout = self.layout
-        return len(self.flags) + 1 + len(self.flag_streams) if layout is None else layout.sample
+    def patterns(self) -> ShedPatterns:
+        """Its patterns, as limits are made for them."""
+        return ShedPatterns(
+            self.spec.outputs,
+            self.catalog.labels,
+            tuple(self.relevant),
+            self.layout,
+            self.sampled,
+        )
 
     @property
-    def looked_at(self) -> int:
-        """Where in the limits stands below which hash keys are looked at."""
-        return self._sample_end if self.layout is None else LOOKED_AT
+    def cell_start(self) -> str:
+        """Where the limits of an event's cell begin, counted from one."""
+        cell = CELL if self.catalog.by_strata else TYPE
+        return f"{HEAD + 1} + {quote_name(cell)} * {self.layout.size}"
 
-    @property
-    def heavy_sql(self) -> str:
-        """Where in the limits heavy hitters begin."""
-        if self.layout is None:
-            return str(self._sample_end + 1)
-        return f"CAST(get({quote_name(LIMITS)}, {SAMPLE_AT}) AS INT)"
 
-    @property
-    def _sample_end(self) -> int:
-        rows = len(self.flags) * len(self.sampled.by_key) if self.sampled else 0
-        return (self.sample_start + rows) * len(self.catalog.labels)
-
-    def limit_sql(self, row: int) -> str:
-        """Look up a row of the limits of a plan, for the type of an event."""
-        if self.layout is not None:
-            place = f"{HEAD + row} + {quote_name(CELL)} * {self.layout.size}"
-            return f"get({quote_name(LIMITS)}, {place})"
-        start = row * len(self.catalog.labels)
-        return f"get({quote_name(LIMITS)}, {start} + {quote_name(TYPE)})"
+def limit_sql(place: int) -> str:
+    """Look up a number of an event's cell."""
+    return f"{quote_name(LIMITS)}[{place}]"
 
 
 def shed_operators(chain: ChainRuntime, catalogs: Catalogs) -> Iterator[ShedOperator]:

@@ -2,25 +2,25 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  # everybody calls it so
 
-from shedlight.engines.spark.shed.plan_column import Limits, found_name
+from shedlight.engines.spark.shed.cell_limits import HISTORY
+from shedlight.engines.spark.shed.plan_column import Limits, found_name, numbers_of
 from shedlight.engines.spark.shed.sample_sql import LOOKED_AT, LOOKED_AT_SALT
 from shedlight.engines.spark.shed.shed_operator import CELL, ShedOperator
 from shedlight.engines.spark.shed.strata_limits import (
     ANY,
-    CODES,
     CODES_MASK,
     HEAVY,
-    HISTORY,
     MAX_STRATA,
-    PATTERNS,
     REST_NUMBER,
     SHIFT,
     SLOTS,
+    SLOTS_AT,
 )
 from shedlight.engines.spark.shed.type_sql import hash_sql, key_hash_sql
 from shedlight.engines.spark.source.arrival import BINS_PER_TYPE, CELLS, TYPE
@@ -30,7 +30,8 @@ from shedlight.matching.operators.cep_operator import schema_of
 from shedlight.shedding.key_bitmap import CODE_BITS
 from shedlight.shedding.unshed_sample import SALT
 
-FOUND_KEYS = "#found"  # the column of what is known of keys
+FOUND_KEYS = "#found"  # the column of what says of which strata keys are
+OPEN_KEYS = "#open"  # the column of what says which keys are open
 APART = "#apart"  # the column of the cells of all strata but the rest
 KEY = "#key"  # the column of the hash of an event's key; 0 if nobody asks
 LOOKED = "looked "  # what the name of keys of looked-at events begins with
@@ -49,68 +50,44 @@ class KeyEvents:
     histories: tuple[tuple[int, int, int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSql:
-    """Asks of which stratum a key is, and whether it is open, in SQL.
-
-    Attributes:
-        found: The column of the numbers.
-        key: The column with the hash of the key.
-        patterns: How many patterns have bits.
-    """
-
-    found: str
-    key: str
-    patterns: int
-
-    def _at(self, place: str | int) -> str:
-        return f"get({self.found}, CAST({place} AS INT))"
-
-    @property
-    def is_asked(self) -> str:
-        """Whether strata differ at all."""
-        return f"({self._at(ANY)} != 0L)"
-
-    @property
-    def rest(self) -> str:
-        """The number of the stratum of all other keys, which is the last."""
-        return self._at(REST_NUMBER)
-
-    @property
-    def stratum(self) -> str:
-        """The number of the stratum of a key."""
-        start = PATTERNS + 2 * self.patterns
-        shifted = f"shiftrightunsigned({self.key}, CAST({self._at(SHIFT)} AS INT))"
-        slot = f"({start}L + ({shifted} & {self._at(SLOTS)}))"
-        number = self._at(f"{slot} + {self._at(SLOTS)} + 1L")
-        place = f"({self.key} & {self._at(CODES_MASK)})"
-        word = self._at(f"{self._at(CODES)} + shiftright({place}, 5)")
-        bits = f"CAST(({place} & {_CODES_IN_WORD - 1}L) * {CODE_BITS}L AS INT)"
-        code = f"({self._at(HEAVY)} + (shiftright({word}, {bits}) & 3L))"
-        return f"IF({self._at(slot)} = {self.key} AND {number} >= 0L, {number}, {code})"
-
-    def is_open(self, pattern: int) -> str:
-        """Whether a key has a partial match of a pattern."""
-        start = PATTERNS + 2 * pattern
-        place = f"({self.key} & {self._at(start + 1)})"
-        word = self._at(f"{self._at(start)} + shiftright({place}, 6)")
-        return f"((shiftright({word}, CAST({place} & 63L AS INT)) & 1L) = 1L)"
+def _at(numbers: str, place: str | int) -> str:
+    return f"{quote_name(numbers)}[CAST({place} AS INT)]"
 
 
-def found_sql(shed: ShedOperator) -> FoundSql:
-    """Ask about the keys of an operator."""
-    return FoundSql(quote_name(FOUND_KEYS), quote_name(KEY), len(shed.spec.outputs))
+_IS_ASKED = f"({_at(FOUND_KEYS, ANY)} != 0L)"
+"""Whether strata differ at all."""
+
+
+def _stratum_sql() -> str:
+    """Ask for the number of the stratum of a key."""
+    key, slots, found = quote_name(KEY), _at(FOUND_KEYS, SLOTS), partial(_at, FOUND_KEYS)
+    shifted = f"shiftrightunsigned({key}, CAST({found(SHIFT)} AS INT))"
+    slot = f"({SLOTS_AT}L + ({shifted} & {slots}))"
+    number = found(f"{slot} + {slots} + 1L")
+    place = f"({key} & {found(CODES_MASK)})"
+    word = found(f"{SLOTS_AT}L + 2L * ({slots} + 1L) + shiftright({place}, 5)")
+    bits = f"CAST(({place} & {_CODES_IN_WORD - 1}L) * {CODE_BITS}L AS INT)"
+    code = f"({found(HEAVY)} + (shiftright({word}, {bits}) & 3L))"
+    return f"IF({found(slot)} = {key} AND {number} >= 0L, {number}, {code})"
+
+
+def is_open_sql(bits: str) -> str:
+    """Ask whether a key has a partial match of a pattern, whose bits are told of at a place."""
+    place = f"({quote_name(KEY)} & {_at(OPEN_KEYS, f'{bits} + 1L')})"
+    word = _at(OPEN_KEYS, f"{_at(OPEN_KEYS, bits)} + shiftright({place}, 6)")
+    return f"((shiftright({word}, CAST({place} & 63L AS INT)) & 1L) = 1L)"
 
 
 def with_cells(frame: DataFrame, shed: ShedOperator, plan: Limits) -> DataFrame:
     """Add the hash of each event's key, and its stratum and type as one number."""
-    found, types = found_sql(shed), len(shed.catalog.labels)
+    types = len(shed.catalog.labels)
     hashed = key_hash_sql(shed.key, schema_of(shed.operator.schema))
-    stratum, cell = f"IF({found.is_asked}, {found.stratum}, 0L)", quote_name(CELL)
-    apart = f"IF({cell} < {found.rest} * {types}L, CAST({cell} AS DOUBLE), NULL)"
+    stratum, cell = f"IF({_IS_ASKED}, {_stratum_sql()}, 0L)", quote_name(CELL)
+    rest = _at(FOUND_KEYS, REST_NUMBER)  # of all other keys, which is the last
+    apart = f"IF({cell} < {rest} * {types}L, CAST({cell} AS DOUBLE), NULL)"
     return (
-        frame.withColumn(FOUND_KEYS, plan[found_name(shed.spec.name)].scalar())
-        .withColumn(KEY, F.expr(f"IF({found.is_asked}, {hashed}, 0L)"))
+        frame.withColumn(FOUND_KEYS, numbers_of(plan[found_name(shed.spec.name)]))
+        .withColumn(KEY, F.expr(f"IF({_IS_ASKED}, {hashed}, 0L)"))
         .withColumn(CELL, F.expr(f"CAST({stratum} AS INT) * {types} + {quote_name(TYPE)}"))
         .withColumn(APART, F.expr(apart))
         .drop(FOUND_KEYS)
