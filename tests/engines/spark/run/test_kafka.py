@@ -406,7 +406,7 @@ class _KilledRun:
     def _kill_worker(self):
         for one in reversed(family(self._process.pid)):
             with suppress(OSError):
-                if b"pyspark.daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
+                if b"worker_daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
                     os.kill(one, signal.SIGKILL)
                     return
 

@@ -138,7 +138,7 @@ def _workers(pid):
     found = []
     for one in family(pid):
         with suppress(OSError):
-            if b"pyspark.daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
+            if b"worker_daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
                 found.append(one)
     return found
 

@@ -140,6 +140,8 @@ def session_settings(master: Master, given: Mapping[str, str]) -> dict[str, str]
         "spark.sql.shuffle.partitions": str(master.cores or CLUSTER_PARTITIONS),
         # over TCP a small batch waits 40 ms for the answer to the one before it
         "spark.python.unix.domain.socket.enabled": "true",
+        # workers are forked from one that has imported what they need
+        "spark.python.daemon.module": "shedlight.engines.spark.step.worker_daemon",
         # tables travel between Spark and Python as columns
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         # events live in the Python workers, so that the JVM needs little
