@@ -194,6 +194,7 @@ WITHOUT_AN_IMPORT = {
     "shedlight.control.monitor",  # the paper's reporting rule, for the distributed controller
     "shedlight.control.averages",
     *(f"shedlight.{module}" for module in MODULE_OF.values()),
+    "shedlight.engines.spark.step.worker_daemon",  # Spark starts it by its name
     "shedlight.language.dsl",
 }
 

@@ -271,6 +271,7 @@ def test_the_example_of_the_readme_finds_without_shedding_what_match_finds(
     assert squeezed["squeeze"]
 
 
+@pytest.mark.soak
 def test_costs_are_those_of_a_run(simulate, tmp_path):
     """Its last planning input: what micro-batches cost, and what patterns took."""
     snapshot = json.loads(SNAPSHOT.read_text())

@@ -350,6 +350,7 @@ def served_at(folder, port):
         yield served
 
 
+@pytest.mark.soak
 def test_the_page_survives_a_restart(browser, live_run):
     """While the server is away it is said since when; then the page goes on by itself."""
     with ExitStack() as stack:

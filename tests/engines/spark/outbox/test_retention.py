@@ -170,6 +170,7 @@ def test_an_outbox_of_spark_keeps_what_is_in_it(spark, tmp_path, monkeypatch):
     assert {name: in_order(rows) for name, rows in again.items()} == found
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_what_is_not_delivered_is_kept_for_longer(spark, tmp_path):
     """Nodes have read each other; the sinks have read nothing until it is delivered."""

@@ -90,6 +90,7 @@ def test_decisions_are_made_while_a_node_is_idle(spark, tmp_path):
     assert decisions[-1].loads.keys() == {"busy"}
 
 
+@pytest.mark.soak
 def test_a_run_goes_on_with_a_controller_that_raises_every_time(spark, tmp_path, caplog):
     """It says so once and keeps its plan."""
     drawn = _application(tmp_path, ["busy"])

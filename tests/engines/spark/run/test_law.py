@@ -38,6 +38,7 @@ def _stratified_seeds(start: int) -> Iterator[int]:
             yield seed
 
 
+@pytest.mark.soak
 def test_nothing_is_invented_on_spark(spark, tmp_path):
     """Two nodes with absences, keys and counts."""
     assert _check(spark, tmp_path, seed=13, rounds=2) > 10

@@ -67,6 +67,7 @@ def test_what_was_stored_is_skipped_for_good(spark, tmp_path, application, caplo
     assert (tmp_path / "state" / "skipped.before").read_text() == before
 
 
+@pytest.mark.soak
 def test_a_checkpoint_that_has_begun_skips_nothing(spark, tmp_path, application, caplog):
     """It has caught up before, with all that was stored; to skip is too late then."""
     _run(spark, application, tmp_path, OnStart.CATCH_UP)

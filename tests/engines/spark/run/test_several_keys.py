@@ -80,6 +80,7 @@ def test_several_keys_are_simulated():
         assert sorted(simulated.sinks[sink]["id"].to_pylist()) == ids
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 def test_several_keys_on_one_node_of_spark(spark, tmp_path):
     """What `match` finds; and by keys, what the simulator sheds."""

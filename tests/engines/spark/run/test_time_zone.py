@@ -67,6 +67,7 @@ def _rows(rows):
     return [{n: v for n, v in row.items() if n != "events"} for row in rows]
 
 
+@pytest.mark.soak
 def test_times_mean_the_same_in_any_session(berlin, tmp_path):
     """Those that have no zone too: in conditions, keys, ids and derived columns."""
     application, tables = _application(), {"s": _events()}

@@ -478,6 +478,7 @@ close_session(one)
 """
 
 
+@pytest.mark.soak
 @pytest.mark.spark
 @pytest.mark.usefixtures("java")
 def test_a_session_opens_works_and_ends_for_good(tmp_path):

@@ -96,6 +96,7 @@ def _last(spark, folder, schema):
     return spark.readStream.schema(schema).parquet(str(folder / "last"))
 
 
+@pytest.mark.soak
 def test_a_run_calls_functions(spark, tmp_path):
     """What `match` finds, and a plan for types that they tell apart sheds some of it."""
     table = drawn_cards(200)

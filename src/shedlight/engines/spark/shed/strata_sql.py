@@ -72,7 +72,7 @@ def _stratum_sql() -> str:
 
 
 def is_open_sql(bits: str) -> str:
-    """Ask whether a key has a partial match of a pattern, whose bits are told of at a place."""
+    """Ask whether a key has a partial match of a pattern; `bits` is where its bits begin."""
     place = f"({quote_name(KEY)} & {_at(OPEN_KEYS, f'{bits} + 1L')})"
     word = _at(OPEN_KEYS, f"{_at(OPEN_KEYS, bits)} + shiftright({place}, 6)")
     return f"((shiftright({word}, CAST({place} & 63L AS INT)) & 1L) = 1L)"
