@@ -1,15 +1,19 @@
 """What a command loads: no more than it needs."""
 
 import json
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+import shedlight
 from shedlight.cli import console
 from shedlight.engines import kernel_cache
 from shedlight.language import parse_pattern
+from shedlight.matching import jit
 from shedlight.matching.kernel import fifo, scan
 
 HEAVY = ["numba", "pyspark", "pandas", "pyarrow", "highspy", "matplotlib", "rich"]
@@ -75,7 +79,7 @@ def test_what_is_compiled_is_said_until_it_is(cache, capsys):
     assert said[1].startswith("compiling the matcher (queues and conditions across events)")
 
     (cache / "kernel").mkdir()
-    (cache / "kernel" / "fifo.run_fifo-9.py311.1.nbc").touch()
+    (cache / "kernel" / f"fifo.run_fifo-9.{kernel_cache.PYTHON}.1.nbc").touch()
     console.announce_compiling([QUEUED])
     assert not capsys.readouterr().err
     assert kernel_cache.kernels_to_compile([QUEUED, SCANNED]) == ["conditions across events"]
@@ -85,5 +89,27 @@ def test_what_is_compiled_is_said_until_it_is(cache, capsys):
 def test_kernels_are_looked_for_by_their_names(kernel, cache):
     """By those of their files in the cache, which numba makes of module and function."""
     function = SimpleNamespace(module=kernel.__module__.split(".")[-1], name=kernel.__name__)
-    (cache / f"{function.module}.{function.name}-1.py311.1.nbc").touch()
+    (cache / f"{function.module}.{function.name}-1.{kernel_cache.PYTHON}.1.nbc").touch()
     assert any(kernel_cache.compiled_kernels().values())
+
+
+_WHERE = "from shedlight.matching.kernel import fifo; print(fifo.run_fifo._cache.cache_path)"
+
+
+def test_another_environment_has_nothing_to_compile(tmp_path):
+    """Wherever its sources are, if they are the same; else a file of ours says what differs."""
+    package = tmp_path / "shedlight"
+    shutil.copytree(Path(shedlight.__file__).parent, package)
+    before = _where(tmp_path.parent)
+    assert _where(tmp_path) == before
+    assert Path(before).parent == jit.cache_folder()
+    with (package / "matching" / "jit.py").open("a") as file:
+        file.write("# another version\n")
+    assert _where(tmp_path) != before
+
+
+def _where(folder):
+    """Ask a Python that finds the package in a folder where compiled kernels are kept."""
+    command = [sys.executable, "-c", _WHERE]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()

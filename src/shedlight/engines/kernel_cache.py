@@ -1,5 +1,6 @@
 """Which kernels are compiled already, and loading them: each is compiled once on a computer."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,8 +19,9 @@ from shedlight.matching.operators.cep_operator import (
 from shedlight.matching.operators.reorder import StreamInput
 
 QUEUES, SCAN = "queues", "conditions across events"
-_FILES = {QUEUES: "fifo.run_fifo-*.nbc", SCAN: "scan.run_scan-*.nbc"}
-"""The kernels by what they are for, and the files in which they are kept."""
+PYTHON = f"py{sys.version_info.major}{sys.version_info.minor}{sys.abiflags}"
+_FILES = {QUEUES: f"fifo.run_fifo-*.{PYTHON}.*nbc", SCAN: f"scan.run_scan-*.{PYTHON}.*nbc"}
+"""The kernels by what they are for, and the files in which they are kept for this Python."""
 _EXAMPLES = {
     QUEUES: "SELECT a.x WHERE SEQ(a.x < 2, b.x > 1) WITHIN 1 s",
     SCAN: "SELECT a.x WHERE SEQ(a.x < 2, b.x > 1) AND b.x > a.x WITHIN 1 s",

@@ -2,7 +2,8 @@
 
 numba keeps compiled functions on disk but does not notice when a function that they call has
 changed in another file. So the folder is named after all kernels together: a change to any of
-them compiles all of them anew, once.
+them compiles all of them anew, once. Where their sources are does not matter: another
+environment with the same kernels has nothing to compile.
 
 Before it looks whether something is kept, numba loads all that it can compile, which takes as
 long as all else that a small file needs. `_QuickCache` looks first.
@@ -19,7 +20,7 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
-from numba.core.caching import FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, InTreeCacheLocator
 from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
@@ -39,8 +40,8 @@ _Result = TypeVar("_Result")
 def cache_folder() -> Path:
     """Find the folder of this version of the kernels."""
     sources = sorted(Path(__file__).parent.rglob("*.py"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    return cache_home() / f"kernels-{digest}"
+    parts = [numba.__version__.encode(), *(path.read_bytes() for path in sources)]
+    return cache_home() / f"kernels-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}"
 
 
 def jit_inline(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -99,8 +100,22 @@ prefetch: Callable[[Array, int], None] = _intrinsic(_write_prefetch)
 """Asks for the row of an array that is read soon; the index may be out of the array."""
 
 
+class _InOurFolder(InTreeCacheLocator):  # type: ignore[misc]  # it has no types
+    """Keeps what is compiled in the folder of this version of the kernels."""
+
+    def __init__(self, function: Callable[..., Any], file: str) -> None:
+        super().__init__(function, file)
+        self._cache_path = str(cache_folder() / Path(file).parent.name)
+
+
+class _Files(CompileResultCacheImpl):  # type: ignore[misc]  # it has no types
+    _locator_classes = (_InOurFolder,)
+
+
 class _QuickCache(FunctionCache):
     """Functions that were compiled, loaded without what compiling needs."""
+
+    _impl_class = _Files
 
     def load_overload(self, sig: object, target_context: object) -> object:
         """Load a function for data types; None if it is to be compiled."""
@@ -111,14 +126,10 @@ class _QuickCache(FunctionCache):
 
 def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Compile a function that Python calls, and keep the result on disk if possible."""
-    settings: Any = numba.config
     dispatcher: Any = _njit(no_cfunc_wrapper=True)(function)
     new_cache: Any = _QuickCache
-    before = settings.CACHE_DIR
-    settings.CACHE_DIR = str(cache_folder())
     with suppress(RuntimeError, OSError):  # a home that cannot be written to
         dispatcher._cache = new_cache(function)  # noqa: SLF001  # as `enable_caching` does
-    settings.CACHE_DIR = before
     result: Callable[_Arguments, _Result] = dispatcher
     return result
 

@@ -12,6 +12,7 @@ import pyspark
 import pytest
 from packaging.specifiers import SpecifierSet
 
+from shedlight.engines.kernel_cache import PYTHON
 from shedlight.engines.spark.session import preflight
 from shedlight.engines.spark.session.master import (
     Master,
@@ -393,9 +394,9 @@ def test_kernels_that_cannot_be_kept_are_said(tmp_path):
 
     later = f"{tmp_path}/new, to be compiled when first needed: "
     assert check_kernels(tmp_path / "new") == later + "queues, conditions across events"
-    (tmp_path / "new" / "fifo.run_fifo-1.py311.1.nbc").touch()
+    (tmp_path / "new" / f"fifo.run_fifo-1.{PYTHON}.1.nbc").touch()
     assert check_kernels(tmp_path / "new") == later + "conditions across events"
-    (tmp_path / "new" / "scan.run_scan-1.py311.1.nbc").touch()
+    (tmp_path / "new" / f"scan.run_scan-1.{PYTHON}.1.nbc").touch()
     assert check_kernels(tmp_path / "new") == f"{tmp_path}/new, compiled"
     with pytest.raises(SessionError, match="set NUMBA_CACHE_DIR to a folder that can"):
         check_kernels(tmp_path / "file" / "kernels")
