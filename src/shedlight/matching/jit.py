@@ -100,16 +100,16 @@ prefetch: Callable[[Array, int], None] = _intrinsic(_write_prefetch)
 """Asks for the row of an array that is read soon; the index may be out of the array."""
 
 
-class _InOurFolder(InTreeCacheLocator):  # type: ignore[misc]  # it has no types
+class _InOurFolder(InTreeCacheLocator):
     """Keeps what is compiled in the folder of this version of the kernels."""
 
     def __init__(self, function: Callable[..., Any], file: str) -> None:
-        super().__init__(function, file)
+        super().__init__(function, file)  # type: ignore[no-untyped-call]
         self._cache_path = str(cache_folder() / Path(file).parent.name)
 
 
-class _Files(CompileResultCacheImpl):  # type: ignore[misc]  # it has no types
-    _locator_classes = (_InOurFolder,)
+class _Files(CompileResultCacheImpl):
+    _locator_classes = [_InOurFolder]  # noqa: RUF012  # as it is there
 
 
 class _QuickCache(FunctionCache):
