@@ -112,14 +112,14 @@ def thousand_nodes_plans() -> Iterator[Answer]:
             question = f"{name}, {share:.0%} overloaded: plan, seconds"
             yield Answer(question, float(figure), 2.0, detail=detail)
         yield Answer(f"{name}: peak memory, GiB", float(said[-2]), 2.0)
-        yield Answer(f"{name}: a plan as a message, MB", float(said[-1]))
+        yield Answer(f"{name}: a plan as messages, MB", float(said[-1]))
 
 
 _SHARES = (0.1, 1.0)
 
 
 def measure(nodes: int, fill: bool) -> None:  # noqa: FBT001  # a script calls it
-    """Print what plans for so many nodes take, in this process; then memory and message."""
+    """Print what plans for so many nodes take, in this process; then memory, and messages together."""
     settings, message = PlanSettings(fill=fill), ""
     for share in _SHARES:
         model = tree_model(share, nodes)

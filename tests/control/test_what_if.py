@@ -133,7 +133,7 @@ def test_no_load_at_all_can_be_asked_for(planning_input):
             Override(bounds={"nobody": 1.0}),
             "there is no node 'nobody'; known: core, edge-1, edge-2",
         ),
-        (Override(bounds={"core": 1.0}), "node 'core' has no bound and cannot be given one"),
+        (Override(bounds={"core": 1.0}), "has no bound .* give it one in the application file"),
         (Override(weights={"k": 1.0}), "there is no sink 'k'; known: sink1, sink2"),
         (Override(bounds={NODE: -1.0}), "must be longer than zero"),
         (Override(weights={"sink1": float("nan")}), "must be from 0 on"),

@@ -53,7 +53,7 @@ def apply_override(application: Application, override: Override) -> Application:
         if application.nodes[name].bound is None:
             raise PlanError(
                 f"node {name!r} has no bound and cannot be given one while it runs; give it "
-                "one in the application file and start with a new checkpoint"
+                "one in the application file, and start the run again"
             )
         if not 0 < bound < math.inf:
             raise PlanError(f"the bound of node {name!r} must be longer than zero: {bound}")

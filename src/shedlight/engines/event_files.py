@@ -157,7 +157,7 @@ def _leave_out_unparsable(
             raise InputError(
                 f"{path}: line {number + 1:,} cannot be parsed as {format_name.upper()}: "
                 f"{shown!r}; put it right, or have such records left out: with `malformed` "
-                "of the source, or with `shedlight match --malformed FILE`"
+                "of the source in an application file, or by --malformed FILE of `match`"
             )
         on_unparsable(format_name.upper(), line)
         lines[number] = b""

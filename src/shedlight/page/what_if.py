@@ -181,7 +181,9 @@ def store_changes(view: RunView, changes: schemas.OverrideRequest) -> schemas.Ap
     for name in override.bounds:
         if nodes[name].bound is None:
             raise RequestError(
-                422, f"node {name!r} has no bound and cannot be given one while it runs"
+                422,
+                f"node {name!r} has no bound and cannot be given one while it runs; give it "
+                "one in the application file, and start the run again",
             )
     try:
         store_override(checkpoint, override)

@@ -16,6 +16,7 @@ from shedlight.engines.spark.control.central import (
 from shedlight.engines.spark.control.messages import (
     NodeReport,
     PlanMessage,
+    join_parts,
     plan_from_text,
     plan_to_text,
     report_from_text,
@@ -26,7 +27,7 @@ from shedlight.engines.spark.control.override_store import OverrideWatcher, stor
 from shedlight.engines.spark.control.remote_loop import RemoteLoop
 from shedlight.engines.spark.shed.keep_sql import PlannedNode
 from shedlight.errors import StateError
-from shedlight.graph import Stream
+from shedlight.graph import Stream, load_application
 from shedlight.runlog.records import MicroBatchRecord
 from shedlight.shedding.shares import PatternShares
 from tests.engines.spark.control.test_loop import BOUND, NODE, World
@@ -285,15 +286,33 @@ def test_messages_are_the_same_after_the_way():
     assert report_from_text(report_to_text(report, OF), OF, TOPIC) == report
 
 
+def test_each_node_gets_its_part_of_a_plan():
+    """And the next controller puts them together again."""
+    application = load_application("examples/paper/app.yaml").application
+    streams = [stream for spec in application.operators.values() for stream in spec.outputs]
+    kept = {stream: PatternShares({stream.name: 0.5}) for stream in streams}
+    numbers = {node: float(number) for number, node in enumerate(application.nodes, 1)}
+    plan = PlanMessage(
+        epoch=3, number=4, shares=kept, bounds=numbers, infeasible=(*numbers,), work=numbers
+    )
+    parts = {node: plan.of_node(application, node) for node in application.nodes}
+    assert join_parts(parts.values()) == plan
+    for node, part in parts.items():
+        assert part.order == plan.order
+        assert {application.operators[each.operator].node for each in part.shares} <= {node}
+        assert (*part.bounds,) == part.infeasible == (*part.work,) == (node,)
+    assert not join_parts(()).number
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
         (plan_to_text(PlanMessage(epoch=1, number=1), "other"), "its fingerprint is other"),
         ("no json", "the topic topic has a record that cannot be read"),
-        ('{"version": 1, "application": "abc"}', "has a record that cannot be read"),
+        ('{"version": 2, "application": "abc"}', "has a record that cannot be read"),
         (
             '{"version": 9, "application": "abc"}',
-            "of version 9, and here it is abc of version 1",
+            "of version 9, and here it is abc of version 2",
         ),
     ],
 )

@@ -12,6 +12,7 @@ from shedlight.engines.spark.control.messages import (
     NodeReport,
     PlanMessage,
     control_topics,
+    join_parts,
     plan_from_text,
     plan_to_text,
     report_from_text,
@@ -23,7 +24,7 @@ from shedlight.graph import Application
 
 _LOG = logging.getLogger(__name__)
 
-_PLAN, _ALIVE = "plan", "alive"
+_ALIVE = "alive"
 WHAT = "channels"  # who needs the topics, in messages
 
 
@@ -37,9 +38,12 @@ def channel_options(application: Application) -> Mapping[str, str]:
 class NodeLink:
     """The way from a node to its controller and back."""
 
-    def __init__(self, spark: SparkSession, application: Application, digest: str) -> None:
+    def __init__(
+        self, spark: SparkSession, application: Application, digest: str, node: str
+    ) -> None:
         topics, options = control_topics(application), channel_options(application)
         self._digest, self._topics = digest, topics
+        self._keys = {_part_key(node), _ALIVE}
         ensure_log(spark, WHAT, options, topics.plans, compacted=True)
         ensure_log(spark, WHAT, options, topics.reports, compacted=False)
         self._writer = TopicWriter(spark, options, topics.reports)
@@ -51,10 +55,12 @@ class NodeLink:
         return not self._writer.has_lost()
 
     def poll(self) -> list[PlanMessage]:
-        """Give the plans that have come: the last of each key."""
+        """Give what has come for the node of plans: the last of each key."""
         last = {message.key: message.text for message in self._reader.poll()}
         return [
-            plan_from_text(text, self._digest, self._topics.plans) for text in last.values()
+            plan_from_text(text, self._digest, self._topics.plans)
+            for key, text in last.items()
+            if key in self._keys
         ]
 
     def close(self) -> None:
@@ -71,16 +77,23 @@ class NodesLink:
 
     def __init__(self, spark: SparkSession, application: Application, digest: str) -> None:
         topics, options = control_topics(application), channel_options(application)
-        self._digest, self._topics = digest, topics
+        self._digest, self._topics, self._application = digest, topics, application
         ensure_log(spark, WHAT, options, topics.reports, compacted=False)
         self._writer = TopicWriter(spark, options, topics.plans, topics.plans)
         self._reader = TopicReader(spark, options, topics.reports, whole=False)
         self._strangers: set[str] = set()
 
     def publish(self, plan: PlanMessage) -> None:
-        """Send a plan to all nodes, or without shares that the controller lives."""
-        key = _PLAN if plan.number else _ALIVE
-        self._writer.send(key, plan_to_text(plan, self._digest))
+        """Send each node its part of a plan, all at once, or that the controller lives."""
+        parts = {_ALIVE: plan}
+        if plan.number:
+            parts = {
+                _part_key(node): plan.of_node(self._application, node)
+                for node in self._application.nodes
+            }
+        self._writer.send_all(
+            {key: plan_to_text(part, self._digest) for key, part in parts.items()}
+        )
 
     def poll(self) -> list[NodeReport]:
         """Give the reports that have come; those of another application are left out."""
@@ -100,6 +113,10 @@ class NodesLink:
         """Let go of the brokers."""
         self._writer.close()
         self._reader.close()
+
+
+def _part_key(node: str) -> str:
+    return f"plan of {node}"
 
 
 TAKE_OVER_S = 6.0  # for how long a controller must say nothing before another takes its place
@@ -134,5 +151,5 @@ def wait_for_control(
     finally:
         reader.close()
     plans = {key: plan_from_text(text, digest, topics.plans) for key, text in last.items()}
-    plan = plans.get(_PLAN, PlanMessage(epoch=0, number=0))
+    plan = join_parts(part for key, part in plans.items() if key != _ALIVE)
     return replace(plan, epoch=max((each.epoch for each in plans.values()), default=0))

@@ -5,7 +5,7 @@ not of one application do not work together, and say so.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -17,7 +17,7 @@ from shedlight.graph.application import parse_stream
 from shedlight.runlog.records import MicroBatchRecord
 from shedlight.shedding.shares import Shares
 
-VERSION = 1
+VERSION = 2
 _T = TypeVar("_T")
 
 
@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 class ControlTopics:
     """The topics of an application besides its channels."""
 
-    plans: str  # compacted: the last plan, and that the controller lives
+    plans: str  # compacted: each node's part of the last plan, and that the controller lives
     reports: str  # what nodes observe
     nodes: str  # compacted: what others have to know of each node
 
@@ -69,7 +69,7 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMessage:
-    """A plan as it is sent to all nodes.
+    """A plan; each node is sent its part of it.
 
     Attributes:
         epoch: Of the controller: each that begins has a higher one.
@@ -91,6 +91,32 @@ class PlanMessage:
     def order(self) -> tuple[int, int]:
         """Later plans have a higher one."""
         return self.epoch, self.number
+
+    def of_node(self, application: Application, node: str) -> "PlanMessage":
+        """Give what a node has to know of it: with many patterns all is too much for Kafka."""
+        mine = {name for name, spec in application.operators.items() if spec.node == node}
+        return replace(
+            self,
+            shares={each: kept for each, kept in self.shares.items() if each.operator in mine},
+            bounds={name: bound for name, bound in self.bounds.items() if name == node},
+            infeasible=tuple(name for name in self.infeasible if name == node),
+            work={name: factor for name, factor in self.work.items() if name == node},
+        )
+
+
+def join_parts(parts: Iterable[PlanMessage]) -> PlanMessage:
+    """Put the parts of the nodes together; without any there is no plan yet."""
+    plan = PlanMessage(epoch=0, number=0)
+    for part in parts:
+        plan = PlanMessage(
+            epoch=max(plan.epoch, part.epoch),
+            number=max(plan.number, part.number),
+            shares={**plan.shares, **part.shares},
+            bounds={**plan.bounds, **part.bounds},
+            infeasible=(*plan.infeasible, *part.infeasible),
+            work={**plan.work, **part.work},
+        )
+    return plan
 
 
 def report_to_text(report: NodeReport, application: str) -> str:

@@ -272,7 +272,7 @@ class Live:
         deployment = self.deployment
         if node is not None:
             digest = deployment.digest
-            self._link = NodeLink(self._spark, deployment.application, digest)
+            self._link = NodeLink(self._spark, deployment.application, digest, node)
             planned, taken = deployment.nodes[node], deployment.paths.taken
             return RemoteLoop(
                 deployment.application, node, planned, self._link, taken, timing=timing

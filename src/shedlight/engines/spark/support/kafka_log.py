@@ -75,15 +75,23 @@ class TopicWriter:
         Raises:
             FencedError: Somebody else writes with the same transactional id now.
         """
-        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord(
-            self._topic, 0, key, text
-        )
+        self.send_all({key: text})
+
+    def send_all(self, texts: Mapping[str, str]) -> None:
+        """Write texts by their keys; in a transaction all of them or none.
+
+        Raises:
+            FencedError: Somebody else writes with the same transactional id now.
+        """
+        record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
+        records = [record(self._topic, 0, key, text) for key, text in texts.items()]
         if not self._in_transactions:
-            self._sent.append(self._producer.send(record))
+            self._sent += [self._producer.send(each) for each in records]
             return
         with _as_fenced():
             self._producer.beginTransaction()
-            self._producer.send(record)
+            for each in records:
+                self._producer.send(each)
             self._producer.commitTransaction()
 
     def send_and_wait(self, key: str, text: str) -> None:
