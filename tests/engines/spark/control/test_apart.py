@@ -1,6 +1,7 @@
 """A node and its controller apart from each other: what travels between them, and what not."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -288,7 +289,7 @@ def test_messages_are_the_same_after_the_way():
 
 def test_each_node_gets_its_part_of_a_plan():
     """And the next controller puts them together again."""
-    application = load_application("examples/paper/app.yaml").application
+    application = load_application(Path("examples/paper/app.yaml")).application
     streams = [stream for spec in application.operators.values() for stream in spec.outputs]
     kept = {stream: PatternShares({stream.name: 0.5}) for stream in streams}
     numbers = {node: float(number) for number, node in enumerate(application.nodes, 1)}
