@@ -197,26 +197,60 @@ def _stands_alone(problem: PlanningProblem, node: str) -> bool:
     )
     if problem.limits[node].transport or fed_by_key or problem.model.links:
         return False
-    reached = {pattern.stream for pattern in problem.patterns_on(node)}
-    for operator in problem.model.operators.values():
-        if not reached.isdisjoint(operator.feeds):
-            if operator.node in problem.limits:
-                return False
-            reached.update(pattern.stream for pattern in operator.patterns)
-    return True
+    return problem.limits.keys().isdisjoint(problem.nodes_behind(node))
 
 
 def _reach(problem: PlanningProblem, node: str, step: _Step, candidate: CandidatePlan) -> float:
-    """Find how far into a step of a node all limits are kept, by halving."""
+    """Find how far into a step of a node all limits are kept.
 
-    def fits(reach: float) -> bool:
+    Load grows nearly in proportion, so the next try is where a line through what is known of
+    the fullest meets the limit (regula falsi, by the rule of Illinois).
+    """
+
+    def at(reach: float) -> CandidatePlan:
         raised = step.at(candidate.keep, reach)
-        return raised is candidate.keep or problem.evaluate_at(node, raised, candidate).fits
+        if raised is candidate.keep:
+            return candidate
+        return problem.evaluate_at(node, raised, candidate)
 
-    low, high = 0.0, 1.0
-    if fits(high):
-        return high
-    while high - low > _CLOSE:
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
+    full = at(1.0)
+    if full.fits:
+        return 1.0
+    rising = [name for name in _names(full) if _filled(full, name) > _filled(candidate, name)]
+
+    def excess(tried: CandidatePlan) -> float:
+        """Say by which share of its limit the fullest is over it."""
+        return max((_filled(tried, name) for name in rising), default=1.0) - 1
+
+    low, high, room = 0.0, 1.0, -excess(candidate)
+    under, over, was_low = room, excess(full), None
+    while high - low > _CLOSE and room > _CLOSE:
+        part = under / (under + over) if over > 0 else 0.5
+        middle = low + (high - low) * min(max(part, _LEAST_PART), 1 - _LEAST_PART)
+        tried = at(middle)
+        if tried.fits:
+            low, under = middle, -excess(tried)
+            room, over = under, over / 2 if was_low is True else over
+        else:
+            high, over = middle, excess(tried)
+            under = under / 2 if was_low is False else under
+        was_low = tried.fits
     return low
+
+
+_LEAST_PART = 0.01  # of what is between, that a try leaves out on either side
+
+
+def _names(candidate: CandidatePlan) -> list[tuple[bool, str]]:
+    """Name what has a limit: nodes, and then links."""
+    nodes = [(False, name) for name in candidate.loads]
+    return nodes + [(True, name) for name in candidate.links]
+
+
+def _filled(candidate: CandidatePlan, name: tuple[bool, str]) -> float:
+    """Say how full a node or a link is, as a share of its limit."""
+    is_link, of = name
+    if is_link:
+        return candidate.links[of].rate / candidate.links[of].limit
+    load = candidate.loads[of]
+    return load.cost / load.limit if load.limit > 0 else float(load.cost > 0)

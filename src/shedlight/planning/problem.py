@@ -103,11 +103,7 @@ class PlanningProblem:
 
     def _behind(self, node: str) -> Model:
         """Give the part of the application that a node can change: itself, and who reads it."""
-        nodes, ahead = {node}, [node]
-        while ahead:
-            new = self._readers.get(ahead.pop(), set()) - nodes
-            nodes |= new
-            ahead += new
+        nodes = {node} | self.nodes_behind(node)
         operators = [o for name in nodes for o in self.model.operators_on(name)]
         operators.sort(key=lambda operator: self._places[operator.name])
         own = {pattern.stream for operator in operators for pattern in operator.patterns}
@@ -118,6 +114,15 @@ class PlanningProblem:
             sinks=dict(self._sinks(own)),
             links=(),
         )
+
+    def nodes_behind(self, node: str) -> set[str]:
+        """Name the nodes that read a node, or who reads it; with itself, if it reads itself."""
+        nodes, ahead = set[str](), [node]
+        while ahead:
+            new = self._readers.get(ahead.pop(), set()) - nodes
+            nodes |= new
+            ahead += new
+        return nodes
 
     def _sinks(self, streams: Collection[Stream]) -> Iterator[tuple[str, SinkModel]]:
         for stream in streams:
