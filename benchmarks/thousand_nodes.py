@@ -119,7 +119,7 @@ _SHARES = (0.1, 1.0)
 
 
 def measure(nodes: int, fill: bool) -> None:  # noqa: FBT001  # a script calls it
-    """Print what plans for so many nodes take, in this process; then memory, and messages together."""
+    """Print what plans for so many nodes take, in this process; then memory, and messages."""
     settings, message = PlanSettings(fill=fill), ""
     for share in _SHARES:
         model = tree_model(share, nodes)
