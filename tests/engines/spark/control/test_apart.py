@@ -300,7 +300,9 @@ def test_each_node_gets_its_part_of_a_plan():
     assert join_parts(parts.values()) == plan
     for node, part in parts.items():
         assert part.order == plan.order
-        assert {application.operators[each.operator].node for each in part.shares} <= {node}
+        assert {application.operators[str(each.operator)].node for each in part.shares} <= {
+            node
+        }
         assert (*part.bounds,) == part.infeasible == (*part.work,) == (node,)
     assert not join_parts(()).number
 
