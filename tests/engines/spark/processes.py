@@ -27,6 +27,20 @@ def jvms(pid):
     return found
 
 
+_DAEMON = b"-m\0shedlight.engines.spark.step.worker_daemon\0"
+"""As Spark starts it; the JVM has the name of the module among its settings, too."""
+
+
+def python_workers(pid):
+    """List the Python workers of a run, and what they are forked from."""
+    found = []
+    for one in family(pid):
+        with suppress(OSError):
+            if _DAEMON in Path(f"/proc/{one}/cmdline").read_bytes():
+                found.append(one)
+    return found
+
+
 def memory_of(pid):
     """Add up what is in memory, in bytes; what processes share is counted once, in parts."""
     total = 0

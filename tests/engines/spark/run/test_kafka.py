@@ -28,7 +28,7 @@ from shedlight.engines.spark.support import kafka_admin
 from shedlight.errors import InputError
 from shedlight.graph import load_application
 from tests.engines.spark.broker import JARS, Broker, connector
-from tests.engines.spark.processes import family
+from tests.engines.spark.processes import family, python_workers
 from tests.engines.spark.runs import locally
 
 pytestmark = pytest.mark.spark
@@ -404,11 +404,10 @@ class _KilledRun:
         self._topics.send(f"{self._topic}-in", [json.dumps(end)], partition=0)
 
     def _kill_worker(self):
-        for one in reversed(family(self._process.pid)):
+        for one in reversed(python_workers(self._process.pid)):
             with suppress(OSError):
-                if b"worker_daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
-                    os.kill(one, signal.SIGKILL)
-                    return
+                os.kill(one, signal.SIGKILL)
+                return
 
     def kill(self):
         """Kill all of its processes."""

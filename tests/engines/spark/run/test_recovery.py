@@ -42,7 +42,7 @@ from shedlight.matching.operators.reorder import FOREVER, StreamInput
 from shedlight.shedding.shares import PatternShares, sheddable
 from shedlight.shedding.shedder import event_hashes, key_hashes, threshold
 from tests.engines.applications import drawn_events
-from tests.engines.spark.processes import family, jvms
+from tests.engines.spark.processes import family, jvms, python_workers
 from tests.engines.spark.runs import in_order, locally, sink_rows
 
 pytestmark = [
@@ -131,16 +131,6 @@ def _feed(run, tables):
 
 
 # Processes
-
-
-def _workers(pid):
-    """List the Python workers of a run."""
-    found = []
-    for one in family(pid):
-        with suppress(OSError):
-            if b"worker_daemon" in Path(f"/proc/{one}/cmdline").read_bytes():
-                found.append(one)
-    return found
 
 
 def _kill(*processes):
@@ -412,7 +402,7 @@ def _disturbed(run, tables, rng, kills, between=lambda: None):
         run.process, before = run.start(), run.done()
         run.wait_for(lambda before=before: run.done() > before)
         between()
-        _kill(*_workers(run.process.pid)[-rng.randint(1, 2) :])
+        _kill(*python_workers(run.process.pid)[-rng.randint(1, 2) :])
         over = time.monotonic() + rng.uniform(0, 3)
         if number % 2:
             time.sleep(over - time.monotonic())
@@ -458,9 +448,9 @@ def _kill_part(run, way, between):
     """Kill a part of a run, or all of it; who does not go on by itself is started again."""
     pid = run.process.pid
     if way == "worker":
-        _kill(*_workers(pid)[-1:])
+        _kill(*python_workers(pid)[-1:])
     elif way == "daemon":
-        _kill(*_workers(pid)[:1])
+        _kill(*python_workers(pid)[:1])
     elif way == "jvm":
         _kill(*jvms(pid))
     else:
